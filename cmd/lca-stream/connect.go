@@ -31,21 +31,29 @@ func newSystem(c *config.Config, log *slog.Logger, stats *pipeline.Stats) (*syst
 	if err != nil {
 		return nil, err
 	}
-	s := &system{config: c, cluster: cl, stats: stats, log: log}
-	s.modelsOwner = &pipeline.ModelsOwner{Base: c.Snapshot.ModelID, Ours: s.ours()}
-	if settings, ok := c.SchemaRegistry(log, s.registryChanged); ok {
+	t := &Topics{config: c, cluster: cl, stats: stats, log: log}
+	if settings, ok := c.SchemaRegistry(log, t.registryChanged); ok {
 		settings.MostText = schemaBytes(c.Memory)
-		if s.registry, err = registry.Open(settings); err != nil {
+		if t.registry, err = registry.Open(settings); err != nil {
 			cl.Close()
 			return nil, err
 		}
 	}
-	s.starts, s.keyedStarts.system = s.startMarkers(), s
-	return s, nil
+	m := &Models{Topics: t, owner: &pipeline.ModelsOwner{Base: c.Snapshot.ModelID, Ours: t.ours()}}
+	p := &Positions{Models: m}
+	p.starts, p.keyedStarts.markers = p.startMarkers(), p.startMarkersOf
+	return &system{Topics: t, Models: m, Publisher: &Publisher{m}, Positions: p}, nil
+}
+
+func (s *Topics) close() {
+	if s.registry != nil {
+		s.registry.Close()
+	}
+	s.cluster.Close()
 }
 
 // open returns a system without a status server, for commands that only look.
-func (p *program) open(o *options) (*system, error) {
+func openOnly(p *program, o *options) (*system, error) {
 	cfg, err := p.load(o)
 	if err != nil {
 		return nil, err
@@ -54,8 +62,8 @@ func (p *program) open(o *options) (*system, error) {
 }
 
 // connect is open, once a broker answers.
-func (p *program) connect(ctx context.Context, o *options) (*system, error) {
-	s, err := p.open(o)
+func connect(ctx context.Context, p *program, o *options) (*system, error) {
+	s, err := openOnly(p, o)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +76,7 @@ func (p *program) connect(ctx context.Context, o *options) (*system, error) {
 }
 
 // reach waits until a broker answers. Until then the process is not ready, and says why.
-func (s *system) reach(ctx context.Context, limit time.Duration) error {
+func (s *Topics) reach(ctx context.Context, limit time.Duration) error {
 	err := source.Reach(ctx, s.cluster, limit, func(err error) {
 		s.stats.SetBroker(pipeline.Readiness{Reason: fmt.Sprintf("no broker has answered yet: %s", logs.Plain(err.Error()))})
 	})
@@ -79,7 +87,7 @@ func (s *system) reach(ctx context.Context, limit time.Duration) error {
 }
 
 // registryChanged stores whether the schema registry answers. While it does not, values may have to wait for it.
-func (s *system) registryChanged(cause error) {
+func (s *Topics) registryChanged(cause error) {
 	r := pipeline.Readiness{Ready: cause == nil}
 	if cause != nil {
 		r.Reason = "the schema registry does not answer: " + logs.Plain(cause.Error())

@@ -28,7 +28,7 @@ type demoFlags struct {
 // demoPace is how long the demo takes on a terminal, so that one can look at it.
 const demoPace = time.Minute
 
-func (p *program) demoCommand() *cobra.Command {
+func demoCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "See the whole system work, on a broker inside this process",
@@ -61,10 +61,10 @@ records and compares each with the labels, which the learner never saw. Nothing 
 		}
 		return nil
 	}
-	return command(c, func(ctx context.Context, _ []string) error { return p.demo(ctx, f) })
+	return command(c, func(ctx context.Context, _ []string) error { return runDemo(ctx, p, f) })
 }
 
-func (p *program) demo(ctx context.Context, f demoFlags) error {
+func runDemo(ctx context.Context, p *program, f demoFlags) error {
 	stream, err := demo.Open(f.data, f.seed)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 		return err
 	}
 	log := p.logger(config.Logger{Level: config.LevelWarn, Format: config.LogText})
-	s, err := openSystem(ctx, cfg, log, stagesOf("run"), cfg.Source.Topic)
+	s, err := openProcess(ctx, cfg, log, stagesOf("run"), cfg.Source.Topic)
 	if err != nil {
 		return err
 	}
@@ -91,17 +91,17 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 	defer stop()
 	failed := make(chan error, 1)
 	go func() {
-		failed <- s.run(running)
+		failed <- runBoth(running, s, false)
 		stop() // so that whatever waits for rows ends
 	}()
 	r, err := newDemoRun(running, s, stream, f, show, failed)
 	if err != nil {
-		return p.demoStopped(ctx, err)
+		return demoStopped(ctx, p, err)
 	}
 	defer r.close()
 	report, back, err := r.run(running)
 	if err != nil {
-		return p.demoStopped(ctx, err)
+		return demoStopped(ctx, p, err)
 	}
 	going := make(chan error, 1)
 	if f.keep {
@@ -110,7 +110,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 		close(going)
 	}
 	if err = r.judge(back, report); err == nil {
-		err = p.demoReport(f, stream, report)
+		err = reportDemo(p, f, stream, report)
 	}
 	if err != nil {
 		stop()
@@ -133,7 +133,7 @@ func (p *program) demo(ctx context.Context, f demoFlags) error {
 }
 
 // demoStopped is stopped, and says that there is no result.
-func (p *program) demoStopped(ctx context.Context, err error) error {
+func demoStopped(ctx context.Context, p *program, err error) error {
 	if err = stopped(ctx, err); err == nil {
 		fmt.Fprintln(p.stderr, "Stopped before all rows had come, so nothing was compared. Its broker and topics are gone with it.")
 	}

@@ -41,7 +41,7 @@ func TestDemoStoppedEarly(t *testing.T) {
 		}
 		return said.Write(b)
 	})
-	if code := p.run(ctx, []string{"demo", "--rows", "1000", "--pace", "1h", "--http", ""}); code != exitDone {
+	if code := run(ctx, p, []string{"demo", "--rows", "1000", "--pace", "1h", "--http", ""}); code != exitDone {
 		t.Errorf("exit code %d:\n%s", code, &said)
 	}
 	if !strings.Contains(said.String(), "Stopped before all rows had come, so nothing was compared.") || stdout.Len() > 0 {

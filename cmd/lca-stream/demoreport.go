@@ -32,7 +32,7 @@ type demoNLL struct {
 	LCA      float64 `json:"lca"`
 }
 
-func (p *program) demoReport(f demoFlags, s *demo.Stream, r *demoResult) error {
+func reportDemo(p *program, f demoFlags, s *demo.Stream, r *demoResult) error {
 	if f.json {
 		return json.NewEncoder(p.stdout).Encode(r)
 	}

@@ -30,7 +30,7 @@ const (
 
 // demoRun streams, waits, and judges.
 type demoRun struct {
-	system *system
+	system *Process
 	stream *demo.Stream
 	flags  demoFlags
 	screen *screen
@@ -43,13 +43,14 @@ type demoRun struct {
 	schema   *arrow.Schema
 }
 
-func newDemoRun(ctx context.Context, s *system, stream *demo.Stream, f demoFlags, show *screen, failed <-chan error) (*demoRun, error) {
+func newDemoRun(ctx context.Context, s *Process, stream *demo.Stream, f demoFlags, show *screen, failed <-chan error) (*demoRun, error) {
 	producer, err := s.openSink(ctx, "demo-producer")
 	if err != nil {
 		return nil, err
 	}
 	d := &demoRun{system: s, stream: stream, flags: f, screen: show, failed: failed, producer: producer, known: newLabelBook(stream.Dim)}
-	s.labels.Store(d.known)
+	known := labels(d.known.label)
+	s.labels.Store(&known)
 	d.schema = d.makeSchema()
 	return d, nil
 }

@@ -21,13 +21,13 @@ type screen struct {
 	quiet  bool
 	live   bool
 	width  int // columns of the terminal
-	system *system
+	system *Process
 	start  time.Time
 	last   time.Time
 	drawn  int // lines that are on the terminal now
 }
 
-func newScreen(p *program, f demoFlags, s *system) *screen {
+func newScreen(p *program, f demoFlags, s *Process) *screen {
 	sc := &screen{out: p.stderr, quiet: f.json, system: s, start: time.Now()}
 	if isTerminal(p.stderr) {
 		sc.live, sc.width = !f.json, 80

@@ -25,7 +25,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-func (p *program) doctorCommand() *cobra.Command {
+func doctorCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check brokers, credentials, topics, limits and widths; say what to do",
@@ -49,7 +49,7 @@ control.`,
 			}
 			return writeGrants(p.stdout, cfg)
 		}
-		s, err := p.open(o) // doctor looks for the brokers in its own way
+		s, err := openOnly(p, o) // doctor looks for the brokers in its own way
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (d *doctor) brokers(ctx context.Context) bool {
 // messages reads the newest messages as the learner would, and compares the settings with their width.
 func (d *doctor) messages(ctx context.Context) {
 	i := newInspection(d.system.config, io.Discard)
-	if err := d.system.newest(ctx, d.system.config.Source.Topic, 3, i.message); err != nil {
+	if err := newestMessages(ctx, d.system, d.system.config.Source.Topic, 3, i.message); err != nil {
 		var said *kafkaconn.Error
 		if errors.As(err, &said) {
 			d.fault("messages", said.Remedy, "%v", said.Err)

@@ -85,7 +85,7 @@ func whenLoaded(ctx context.Context, request func(context.Context) error) error 
 
 // positions compares where transform and learner read on with what the source holds.
 func (d *doctor) positions(ctx context.Context) {
-	all, err := d.system.showOffsets(ctx)
+	all, err := showOffsets(ctx, d.system)
 	if err != nil {
 		if !unauthorised(err) { // otherwise rights has said it
 			d.fault("positions", "run doctor again", "%v", d.system.cluster.Explain(err))

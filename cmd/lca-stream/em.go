@@ -20,7 +20,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-func (p *program) emCommand() *cobra.Command {
+func emCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "em",
 		Short: "Refit a model to more data than one process takes, step by step",
@@ -41,7 +41,7 @@ Then, until the NLL that maximize prints no longer falls:
 From the second step on, each is one step of replay --algorithm lca-gauss (or lca, as the model is) over all rows,
 with a sample of them as neighbours. Publish the last model with lca-stream snapshot import.`,
 	}
-	group(c, p.expectCommand(), p.maximizeCommand())
+	group(c, expectCommand(p), maximizeCommand(p))
 	return c
 }
 
@@ -54,7 +54,7 @@ type expectFlags struct {
 	force         bool
 }
 
-func (p *program) expectCommand() *cobra.Command {
+func expectCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "expect",
 		Short: "Sum what an EM step needs of some rows under a model (the E-step)",
@@ -72,7 +72,7 @@ deviations away or more; whatever else cannot be read ends the command with exit
 	c.Flags().StringVar(&f.precision, "precision", lca.Float64.String(), "`TYPE` of the E-step: "+either(lca.Precisions()...)+"; float32 is about twice as fast and right to some 1e-5")
 	choices(c, "precision", lca.Precisions()...)
 	required(c, "model", "input", "output")
-	return command(c, func(ctx context.Context, _ []string) error { return p.expect(ctx, f) })
+	return command(c, func(ctx context.Context, _ []string) error { return expect(ctx, p, f) })
 }
 
 // required marks flags without which a command cannot run.
@@ -84,7 +84,7 @@ func required(c *cobra.Command, names ...string) {
 	}
 }
 
-func (p *program) expect(ctx context.Context, f expectFlags) error {
+func expect(ctx context.Context, p *program, f expectFlags) error {
 	precision, err := lca.ParsePrecision(f.precision)
 	if err != nil {
 		return usageError("--precision is %q; want %s", f.precision, either(lca.Precisions()...))
@@ -120,7 +120,7 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 	stage := &pipeline.Expect{Features: model.Features, Sums: model.Model.NewAccumulator(precision)}
 	for i, input := range f.inputs {
 		stage.Part(f.part + int32(i))
-		if err := p.readInput(ctx, input, limits, stage.Take); err != nil {
+		if err := readInput(ctx, p, input, limits, stage.Take); err != nil {
 			return err
 		}
 	}
@@ -137,7 +137,7 @@ func (p *program) expect(ctx context.Context, f expectFlags) error {
 }
 
 // readInput hands over the messages of a file, or of standard input. A message must not be kept.
-func (p *program) readInput(ctx context.Context, path string, c format.FileConfig, take func(*source.Message) error) error {
+func readInput(ctx context.Context, p *program, path string, c format.FileConfig, take func(*source.Message) error) error {
 	in, err := p.openInput(ctx, path, c)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type maximized struct {
 	Fingerprint string  `json:"fingerprint"`
 }
 
-func (p *program) maximizeCommand() *cobra.Command {
+func maximizeCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "maximize",
 		Short: "Make the next model of the sums of all parts (the M-step)",
@@ -57,7 +57,7 @@ no part may come twice. The NLL that is printed is that of --model, over all row
 		if err != nil {
 			return err
 		}
-		return p.maximize(model, inputs, extra, output, asJSON)
+		return maximize(p, model, inputs, extra, output, asJSON)
 	})
 }
 
@@ -74,7 +74,7 @@ func metadataOf(notes []string) (map[string]string, error) {
 	return extra, nil
 }
 
-func (p *program) maximize(path string, inputs []string, extra map[string]string, output string, asJSON bool) error {
+func maximize(p *program, path string, inputs []string, extra map[string]string, output string, asJSON bool) error {
 	last, err := readSnapshotFile(path)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (p *program) maximize(path string, inputs []string, extra map[string]string
 	}
 	var parts []*lca.Statistics
 	for _, input := range inputs {
-		s, err := p.readSums(input, under)
+		s, err := readSums(p, input, under)
 		if err != nil {
 			return fmt.Errorf("%s: %w", input, err)
 		}
@@ -120,10 +120,10 @@ func (p *program) maximize(path string, inputs []string, extra map[string]string
 	if r.Fingerprint, err = snapshot.Fingerprint(next); err != nil {
 		return err
 	}
-	return p.reportMaximized(r, output, asJSON)
+	return reportMaximized(p, r, output, asJSON)
 }
 
-func (p *program) readSums(path string, under *snapshot.Statistics) (*snapshot.Statistics, error) {
+func readSums(p *program, path string, under *snapshot.Statistics) (*snapshot.Statistics, error) {
 	if path == "-" {
 		return snapshot.ReadStatistics(p.stdin, under)
 	}
@@ -139,7 +139,7 @@ func (p *program) readSums(path string, under *snapshot.Statistics) (*snapshot.S
 	return s, nil
 }
 
-func (p *program) reportMaximized(r maximized, output string, asJSON bool) error {
+func reportMaximized(p *program, r maximized, output string, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(p.stdout).Encode(r)
 	}

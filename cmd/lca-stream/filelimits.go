@@ -31,7 +31,7 @@ func fileLimits(c config.Memory, log *slog.Logger) format.FileConfig {
 }
 
 // versionBytes is how many bytes of the snapshot topic a version may take: a quarter of what the process may, because it holds more of them, and the model.
-func (s *system) versionBytes() int { return int(max(limitOf(s.config.Memory)/4, leastVersion)) }
+func (s *Topics) versionBytes() int { return int(max(limitOf(s.config.Memory)/4, leastVersion)) }
 
 // needs says which columns of a file are read: those that features are named after, or where none are named those that can be features without
 // a name, which texts and bytes never are; and the columns of the other names.

@@ -12,7 +12,7 @@ import (
 
 // tried refuses a snapshot that the learner could not go on from, before that learner is fenced and not after. It
 // does not wait for open transactions.
-func (s *system) tried(ctx context.Context, newest, snap *snapshot.Snapshot) error {
+func (s *Publisher) tried(ctx context.Context, newest, snap *snapshot.Snapshot) error {
 	if err := s.noValues(ctx, snap.ModelID); err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ func (s *system) tried(ctx context.Context, newest, snap *snapshot.Snapshot) err
 
 // fits refuses a snapshot whose features are not those of the transforms and of the learner of its id. c is that
 // learner's checkpoint, whose features Replace compares, and newest the id's newest snapshot; either may be nil.
-func (s *system) fits(c *pipeline.Checkpoint, newest, snap *snapshot.Snapshot) error {
+func (s *Publisher) fits(c *pipeline.Checkpoint, newest, snap *snapshot.Snapshot) error {
 	columns := s.config.Source.Features
 	if !minibatch.Chosen(columns, snap.Features) {
 		return &pipeline.Stop{
@@ -48,7 +48,7 @@ func (s *system) fits(c *pipeline.Checkpoint, newest, snap *snapshot.Snapshot) e
 
 // fitsAtStart refuses a replay whose snapshot would be refused when it is published, because of its features, before a
 // row is read. Where the features follow from the rows, it returns those that they must be.
-func (s *system) fitsAtStart(ctx context.Context) (must []string, err error) {
+func (s *Publisher) fitsAtStart(ctx context.Context) (must []string, err error) {
 	id, columns := s.config.Snapshot.ModelID, s.config.Source.Features
 	_, c, err := s.checkpointOf(ctx, id, (*pipeline.Checkpoints).Peek)
 	if err != nil {

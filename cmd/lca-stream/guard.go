@@ -27,7 +27,7 @@ const (
 
 // checkTopics compares the topics that a command needs with what they must be like. A fault ends the start, a warning
 // is logged. Brokers that do not answer now are left to the work itself, which waits for them.
-func (s *system) checkTopics(ctx context.Context, wants []topics.Want) error {
+func (s *Topics) checkTopics(ctx context.Context, wants []topics.Want) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*guardWait)
 	defer cancel()
 	findings, err := topics.Check(ctx, s.cluster, wants)
@@ -55,7 +55,7 @@ func (s *system) checkTopics(ctx context.Context, wants []topics.Want) error {
 
 // guarded does the work, and ends it when a topic that it needs is gone. The work itself cannot tell a deleted topic
 // from one whose leader moves, and would retry forever.
-func (s *system) guarded(ctx context.Context, command string, wants []topics.Want, work func(context.Context) error) error {
+func (s *Process) guarded(ctx context.Context, command string, wants []topics.Want, work func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	g := &guard{system: s, wants: wants, learns: command != "transform", gone: map[string]time.Time{}}
@@ -79,7 +79,7 @@ func (s *system) guarded(ctx context.Context, command string, wants []topics.Wan
 
 // guard watches brokers and topics while the work goes on.
 type guard struct {
-	system *system
+	system *Process
 	wants  []topics.Want
 	learns bool // it reads all partitions of the source
 

@@ -30,14 +30,14 @@ func checkHistory(c *config.Config) error {
 }
 
 // warnEager warns that transforms do not wait for the history: a learner cannot tell those of other processes.
-func (s *system) warnEager() {
+func (s *learning) warnEager() {
 	if u := s.config.UntilModel(); u != pipeline.Hold {
 		s.log.Warn("transforms of this configuration do not wait until the history is learnt; set transform.until_model to hold", "until_model", u)
 	}
 }
 
 // backlog returns where the records end that a learner of these partitions learns before its first version.
-func (s *system) backlog(parts []source.Partition) func(context.Context) (source.Offsets, error) {
+func backlog(s *Topics, parts []source.Partition) func(context.Context) (source.Offsets, error) {
 	at := source.LatestStable // what is behind it may be taken back
 	if s.config.Source.IsolationLevel == config.ReadUncommitted {
 		at = source.Latest
@@ -49,7 +49,7 @@ func (s *system) backlog(parts []source.Partition) func(context.Context) (source
 
 // learnSource opens the source of a learner: what comes, or the history before it. The template has all but the range.
 type learnSource struct {
-	system   *system
+	system   *Process
 	template source.KafkaConfig
 	epochs   func(source.Offsets) source.Epochs
 
@@ -109,7 +109,7 @@ const aheadMost = 32
 
 // merged opens a reader for each partition of a range, merged by time, and returns their lags as well. k has all but the
 // range.
-func (s *system) merged(ctx context.Context, k source.KafkaConfig, from, to source.Offsets) (*pipeline.Merge, func() map[source.Partition]source.Lag, error) {
+func (s *Topics) merged(ctx context.Context, k source.KafkaConfig, from, to source.Offsets) (*pipeline.Merge, func() map[source.Partition]source.Lag, error) {
 	readers, each := map[source.Partition]pipeline.Source{}, []*source.Kafka{}
 	for p, start := range from {
 		k.Start, k.End = source.Offsets{p: start}, source.Offsets{p: to[p]}

@@ -18,7 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
-func (p *program) initCommand() *cobra.Command {
+func initCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init TOPIC",
 		Short: "Look at a topic, propose its features and write a short configuration",
@@ -42,22 +42,22 @@ The table of the columns goes to standard error if the configuration goes to sta
 		return o.reached()
 	}
 	return command(c, func(ctx context.Context, args []string) error {
-		s, err := p.connect(ctx, o)
+		s, err := connect(ctx, p, o)
 		if err != nil {
 			return err
 		}
 		defer s.close()
 		s.config.Source.Topic, s.config.Source.Features = args[0], nil
-		text, err := s.propose(ctx, int64(*n), p.report(*output))
+		text, err := propose(ctx, s, int64(*n), reportTo(p, *output))
 		if err != nil {
 			return err
 		}
-		return p.writeNew(*output, text)
+		return writeNew(p, *output, text)
 	})
 }
 
 // report is where init puts what it has found.
-func (p *program) report(output string) io.Writer {
+func reportTo(p *program, output string) io.Writer {
 	if output == "" {
 		return p.stderr
 	}
@@ -70,14 +70,14 @@ const (
 )
 
 // look surveys the newest messages of a topic, and returns how many of each partition it took: 0 asks for as many as have 2000 rows.
-func (s *system) look(ctx context.Context, topic string, messages int64) (i *inspection, took int64, err error) {
+func look(ctx context.Context, s *system, topic string, messages int64) (i *inspection, took int64, err error) {
 	took = messages
 	if messages == 0 {
 		took = proposeMessages
 	}
 	for {
 		i = newInspection(s.config, io.Discard)
-		if err := s.newest(ctx, topic, took, i.message); err != nil {
+		if err := newestMessages(ctx, s, topic, took, i.message); err != nil {
 			return nil, 0, err
 		}
 		rows := int64(i.survey.Rows)
@@ -90,9 +90,9 @@ func (s *system) look(ctx context.Context, topic string, messages int64) (i *ins
 
 // propose looks at the newest messages of the source, as look does, and returns a configuration that names the features. What it has
 // found goes to report.
-func (s *system) propose(ctx context.Context, messages int64, report io.Writer) (string, error) {
+func propose(ctx context.Context, s *system, messages int64, report io.Writer) (string, error) {
 	topic := s.config.Source.Topic
-	i, messages, err := s.look(ctx, topic, messages)
+	i, messages, err := look(ctx, s, topic, messages)
 	if err != nil {
 		return "", err
 	}
@@ -115,7 +115,7 @@ func (s *system) propose(ctx context.Context, messages int64, report io.Writer) 
 	s.config.Source.Features = features
 	s.config.Transform.Column = freeColumn(s.config.Transform.Column, &i.survey)
 	used := newInspection(s.config, io.Discard) // by these names, as run reads it
-	if err := s.newest(ctx, topic, messages, used.message); err != nil {
+	if err := newestMessages(ctx, s, topic, messages, used.message); err != nil {
 		return "", err
 	}
 	if err := used.verdict(topic); err != nil {
@@ -176,7 +176,7 @@ func freeColumn(name string, s *minibatch.Survey) string {
 }
 
 // writeNew writes a file that does not exist yet, and says how to go on; "" is standard output.
-func (p *program) writeNew(name, text string) error {
+func writeNew(p *program, name, text string) error {
 	if name == "" {
 		_, err := io.WriteString(p.stdout, text)
 		return err

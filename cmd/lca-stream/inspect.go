@@ -11,7 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-func (p *program) inspectCommand() *cobra.Command {
+func inspectCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect TOPIC",
 		Short: "Show what is in a topic: a verdict for each message and each column, and the features",
@@ -36,7 +36,7 @@ no row can be used, or no feature varies.`,
 		return o.reached()
 	}
 	return command(c, func(ctx context.Context, args []string) error {
-		s, err := p.connect(ctx, o)
+		s, err := connect(ctx, p, o)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ no row can be used, or no feature varies.`,
 		i := newInspection(s.config, p.stdout)
 		i.json = *asJSON
 		i.of(s.config, args[0])
-		if err := s.newest(ctx, args[0], int64(*n), i.message); err != nil {
+		if err := newestMessages(ctx, s, args[0], int64(*n), i.message); err != nil {
 			return err
 		}
 		return i.summary(args[0])
@@ -52,7 +52,7 @@ no row can be used, or no feature varies.`,
 }
 
 // newest calls each for the last n messages of every partition, in order.
-func (s *system) newest(ctx context.Context, topic string, n int64, each func(*source.Message) error) error {
+func newestMessages(ctx context.Context, s *system, topic string, n int64, each func(*source.Message) error) error {
 	parts, err := s.partitions(ctx, topic)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (s *system) newest(ctx context.Context, topic string, n int64, each func(*s
 		return s.cluster.Explain(err)
 	}
 	for _, p := range parts {
-		if err := s.newestOf(ctx, p, first[p], end[p], n, each); err != nil {
+		if err := newestMessagesOf(ctx, s, p, first[p], end[p], n, each); err != nil {
 			return err
 		}
 	}
@@ -76,18 +76,18 @@ func (s *system) newest(ctx context.Context, topic string, n int64, each func(*s
 // newestOf calls each for the last n messages of a partition. Not every offset is a message: a transaction ends with
 // a marker, an aborted one has nothing else, and compaction leaves gaps. So it goes back twice as far until there are
 // enough.
-func (s *system) newestOf(ctx context.Context, p source.Partition, first, end, n int64, each func(*source.Message) error) error {
+func newestMessagesOf(ctx context.Context, s *system, p source.Partition, first, end, n int64, each func(*source.Message) error) error {
 	to := source.Offsets{p: end}
 	for back := n; first < end; back *= 2 {
 		from := source.Offsets{p: max(first, end-back)}
 		found := int64(0)
-		if err := s.each(ctx, from, to, func(*source.Message) error { found++; return nil }); err != nil {
+		if err := eachMessageOf(ctx, s, from, to, func(*source.Message) error { found++; return nil }); err != nil {
 			return err
 		}
 		if found < n && from[p] > first {
 			continue
 		}
-		return s.each(ctx, from, to, func(m *source.Message) error {
+		return eachMessageOf(ctx, s, from, to, func(m *source.Message) error {
 			if found--; found >= n {
 				return nil
 			}
@@ -97,7 +97,7 @@ func (s *system) newestOf(ctx context.Context, p source.Partition, first, end, n
 	return nil
 }
 
-func (s *system) each(ctx context.Context, start, end source.Offsets, each func(*source.Message) error) error {
+func eachMessageOf(ctx context.Context, s *system, start, end source.Offsets, each func(*source.Message) error) error {
 	all := format.Config{Columns: s.config.Source.Features, Nested: true}
 	if s.registry != nil {
 		all.Registry = briefRegistry{s.registry}

@@ -35,7 +35,7 @@ func notKeyed(c *config.Config, flag, why string) error {
 
 // wanted lists the topics of the configuration, with what is in them that its models must not be put next to: the model of all rows next
 // to one for each value, or the reverse.
-func (s *system) wanted(ctx context.Context) ([]topics.Want, error) {
+func (s *Models) wanted(ctx context.Context) ([]topics.Want, error) {
 	wants := topics.Wanted(s.config)
 	for i := range wants {
 		if w := &wants[i]; w.Compact {
@@ -50,7 +50,7 @@ func (s *system) wanted(ctx context.Context) ([]topics.Want, error) {
 
 // heldModel returns the id of a model of the other kind if the newest record of a model id in a partition of one of our topics is of
 // one, its own or that of a value; "" if not. A topic that is missing, or that this user may not read, has none: others report that.
-func (s *system) heldModel(ctx context.Context, topic, base string) (string, error) {
+func (s *Models) heldModel(ctx context.Context, topic, base string) (string, error) {
 	parts, err := s.partitions(ctx, topic)
 	var gone *missingTopic
 	switch {
@@ -74,7 +74,7 @@ func (s *system) heldModel(ctx context.Context, topic, base string) (string, err
 }
 
 // noValues refuses topics that hold models of values, in any partition, for the model of all rows. Its own checkpoint would keep these from going on.
-func (s *system) noValues(ctx context.Context, id string) error {
+func (s *Models) noValues(ctx context.Context, id string) error {
 	for _, topic := range []string{s.config.Checkpoint.Topic, s.config.Snapshot.Topic} {
 		switch held, err := s.heldModel(ctx, topic, id); {
 		case err != nil:
@@ -87,7 +87,7 @@ func (s *system) noValues(ctx context.Context, id string) error {
 }
 
 // newestID returns the id of the model of a base, or of one of its values, that is the newest in a partition; "" if there is none.
-func (s *system) newestID(ctx context.Context, p source.Partition, base string) (newest string, err error) {
+func (s *Models) newestID(ctx context.Context, p source.Partition, base string) (newest string, err error) {
 	_, err = s.readBackOf(p, source.LatestStable).ReadNewest(ctx, 0, func(r *source.Record) bool {
 		id := source.LastHeader(r.Headers, "lca-model-id")
 		if r.Value == nil || !isOrOf(id, base) {
@@ -100,7 +100,7 @@ func (s *system) newestID(ctx context.Context, p source.Partition, base string) 
 }
 
 // ofModel reports whether an id is that of our model, or of one value's.
-func (s *system) ofModel(id string) bool { return isOrOf(id, s.config.Snapshot.ModelID) }
+func (s *Models) ofModel(id string) bool { return isOrOf(id, s.config.Snapshot.ModelID) }
 
 func isOrOf(id, base string) bool {
 	of, _, _, ok := modelkey.Split(id)
@@ -108,7 +108,7 @@ func isOrOf(id, base string) bool {
 }
 
 // finder returns what finds the model of one value; nil where there is one model for all rows.
-func (s *system) finder() status.Finder {
+func (s *Models) finder() status.Finder {
 	if !s.config.Model.By.Keyed() {
 		return nil
 	}
@@ -117,7 +117,7 @@ func (s *system) finder() status.Finder {
 
 // publishedModel reads the newest version of the model of an id, nil if there is none. It reads the partition of the id alone,
 // from its end backwards until it is found.
-func (s *system) publishedModel(ctx context.Context, id string) (*pipeline.PublishedModel, error) {
+func (s *Models) publishedModel(ctx context.Context, id string) (*pipeline.PublishedModel, error) {
 	base, partition, _, ok := modelkey.Split(id)
 	all, err := s.partitions(ctx, s.config.Snapshot.Topic)
 	if err != nil || !ok || base != s.config.Snapshot.ModelID || int(partition) >= len(all) {

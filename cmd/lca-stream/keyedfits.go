@@ -19,7 +19,7 @@ import (
 // keyedFits refuses, before a partition is taken from another process, a model.by or features that are not those of the models by value: the learner could
 // not go on, and until it found out the transform would write null results. It compares the newest model of each partition that this
 // pipeline has published. Without source.features each model has those of its own first message.
-func (s *system) keyedFits(ctx context.Context) error {
+func (s *Models) keyedFits(ctx context.Context) error {
 	columns := s.config.Source.Features
 	return s.newestByValue(ctx, func(newest *snapshot.Snapshot) error {
 		if err := pipeline.OtherBy(s.config.Snapshot.Topic, newest.ModelID, newest.By, s.config.Model.By); err != nil {
@@ -40,7 +40,7 @@ const checkedTogether = 8
 
 // keyedLearns returns what the learners of all partitions have in common. It refuses, before a partition is taken, what keyedFits does, and settings with
 // which the models that were saved last in each partition cannot go on: nothing is learnt with them.
-func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) {
+func (s *Models) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) {
 	stage, err := s.learnStage(ctx, nil)
 	if err != nil {
 		return pipeline.LearnConfig{}, s.cluster.Explain(err)
@@ -55,7 +55,7 @@ func (s *system) keyedLearns(ctx context.Context) (pipeline.LearnConfig, error) 
 }
 
 // keyedGoesOn checks each partition's models that were saved: whether they can go on with these settings.
-func (s *system) keyedGoesOn(ctx context.Context, learns pipeline.LearnConfig, check func(*pipeline.KeyedLearn, context.Context) error) error {
+func (s *Models) keyedGoesOn(ctx context.Context, learns pipeline.LearnConfig, check func(*pipeline.KeyedLearn, context.Context) error) error {
 	parts, err := s.partitions(ctx, s.config.Checkpoint.Topic)
 	if err != nil {
 		return err
@@ -73,7 +73,7 @@ func (s *system) keyedGoesOn(ctx context.Context, learns pipeline.LearnConfig, c
 }
 
 // ownsModels refuses models by value that another pipeline has published last.
-func (s *system) ownsModels(ctx context.Context) error {
+func (s *Models) ownsModels(ctx context.Context) error {
 	topic := s.config.Snapshot.Topic
 	parts, err := s.partitions(ctx, topic)
 	if err != nil {
@@ -83,11 +83,11 @@ func (s *system) ownsModels(ctx context.Context) error {
 	for _, p := range parts {
 		all = append(all, s.readBackOf(p, source.LatestStable))
 	}
-	return s.mayRead(topic, s.modelsOwner.Check(ctx, all))
+	return s.mayRead(topic, s.owner.Check(ctx, all))
 }
 
 // newestByValue hands over the newest model of ours in each partition of the snapshot topic, without its neighbours.
-func (s *system) newestByValue(ctx context.Context, each func(*snapshot.Snapshot) error) error {
+func (s *Models) newestByValue(ctx context.Context, each func(*snapshot.Snapshot) error) error {
 	topic := s.config.Snapshot.Topic
 	parts, err := s.partitions(ctx, topic)
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *system) newestByValue(ctx context.Context, each func(*snapshot.Snapshot
 }
 
 // mayRead adds to an error which right it takes to read one of our topics, where that is missing.
-func (s *system) mayRead(topic string, err error) error {
+func (s *Topics) mayRead(topic string, err error) error {
 	if errors.Is(err, kafka.TopicAuthorizationFailed) {
 		return &kafkaconn.Error{Err: err, Remedy: "the user needs READ on topic " + topic}
 	}
@@ -114,7 +114,7 @@ func (s *system) mayRead(topic string, err error) error {
 }
 
 // ofThisPipeline reports whether a record of the snapshot topic is of a model of ours, which our group has published.
-func (s *system) ofThisPipeline(r *source.Record) bool {
+func (s *Models) ofThisPipeline(r *source.Record) bool {
 	group := source.LastHeader(r.Headers, "lca-group")
 	return s.ofModel(source.LastHeader(r.Headers, "lca-model-id")) && cmp.Or(group, s.config.Source.Group) == s.config.Source.Group
 }

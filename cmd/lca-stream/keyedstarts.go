@@ -10,7 +10,7 @@ import (
 
 // keyedStarts are the start markers of all partitions, with a model for each key: learner and transform share what was read of them.
 type keyedStarts struct {
-	system *system
+	markers func(partition int32) *pipeline.Starts
 
 	mu    sync.Mutex
 	parts map[int32]*pipeline.Starts
@@ -24,13 +24,13 @@ func (k *keyedStarts) of(partition int32) *pipeline.Starts {
 		k.parts = map[int32]*pipeline.Starts{}
 	}
 	if k.parts[partition] == nil {
-		k.parts[partition] = k.system.startMarkersOf(partition)
+		k.parts[partition] = k.markers(partition)
 	}
 	return k.parts[partition]
 }
 
 // startMarkersOf are the start markers of a source partition with a model for each key.
-func (s *system) startMarkersOf(partition int32) *pipeline.Starts {
+func (s *Positions) startMarkersOf(partition int32) *pipeline.Starts {
 	p := source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
 	return &pipeline.Starts{
 		Topic: p.Topic, Partition: partition, Log: s.log,
@@ -41,7 +41,7 @@ func (s *system) startMarkersOf(partition int32) *pipeline.Starts {
 }
 
 // keyedTransformPositions decides where the transforms read a partition from, with a model for each key.
-func (s *system) keyedTransformPositions(partition int32) *pipeline.Positions {
+func (s *Positions) keyedTransformPositions(partition int32) *pipeline.Positions {
 	p := s.positions(s.config.Source.Group, "")
 	p.Starts, p.Home = s.keyedStarts.of(partition), s.keyedStarts.of(0)
 	return p

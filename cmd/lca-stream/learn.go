@@ -16,7 +16,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-func (p *program) learnCommand() *cobra.Command {
+func learnCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "learn",
 		Short: "Learn the metric of the source topic and publish snapshots",
@@ -50,7 +50,7 @@ has put there, and reads from source.start_offset.`,
 		}
 		return []string{c.Source.Topic, c.Snapshot.Topic, c.Checkpoint.Topic}, err
 	}
-	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
+	return systemCommand(p, c, topics, func(ctx context.Context, s *Process) error {
 		warm, err := file, error(nil)
 		if number, ok := version(from); ok {
 			warm, err = s.published(ctx, number)
@@ -58,14 +58,15 @@ has put there, and reads from source.start_offset.`,
 		if err != nil {
 			return stopped(ctx, err)
 		}
-		if s.fromHistory = *history; s.fromHistory {
-			s.warnEager()
+		l := &learning{Process: s, fromHistory: *history}
+		if l.fromHistory {
+			l.warnEager()
 		}
-		return s.learnAlone(ctx, warm)
+		return l.learnAlone(ctx, warm)
 	})
 }
 
-func (p *program) runCommand() *cobra.Command {
+func runCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Learn and whiten in one process",
@@ -82,16 +83,21 @@ whitened, and no row is skipped, until all records that are there have been lear
 		}
 		return withOptional(c, c.Source.Topic, c.Transform.Topic, c.Snapshot.Topic, c.Checkpoint.Topic), err
 	}
-	return p.systemCommand(c, topics, func(ctx context.Context, s *system) error {
-		s.fromHistory = *history
-		return s.run(ctx)
+	return systemCommand(p, c, topics, func(ctx context.Context, s *Process) error {
+		return runBoth(ctx, s, *history)
 	})
+}
+
+// learning is the learner of a process.
+type learning struct {
+	*Process
+
+	fromHistory bool // --from-history
 }
 
 // learnAlone also follows its own snapshots, so that the page and the metrics show the model. It reports the
 // learner's lag, which in one process with a transform is the transform's.
-func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error {
-	s.learns = true
+func (s *learning) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error {
 	if s.config.Model.By.Keyed() {
 		learns, err := s.keyedLearns(ctx)
 		if err != nil {
@@ -105,7 +111,7 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 	follower := make(chan struct{})
 	go func() {
 		defer close(follower)
-		follow := s.follow()
+		follow := (&whitening{Process: s.Process, learns: true}).follow()
 		err := follow.Run(following)
 		switch {
 		case follow.Contested() != nil:
@@ -126,10 +132,10 @@ func (s *system) learnAlone(ctx context.Context, warm *snapshot.Snapshot) error 
 	return err
 }
 
-// run runs the learner and the transform together; the first that fails stops the other. What the learner refuses is
+// runBoth runs the learner and the transform together; the first that fails stops the other. What the learner refuses is
 // refused before either takes work from another process.
-func (s *system) run(ctx context.Context) error {
-	s.learns = true
+func runBoth(ctx context.Context, process *Process, fromHistory bool) error {
+	s, t := &learning{process, fromHistory}, &whitening{Process: process, learns: true, fromHistory: fromHistory}
 	if s.config.Model.By.Keyed() {
 		learns, err := s.keyedLearns(ctx)
 		if err != nil {
@@ -137,7 +143,7 @@ func (s *system) run(ctx context.Context) error {
 		}
 		g, gctx := errgroup.WithContext(ctx)
 		g.Go(func() error { return s.learnKeyed(gctx, learns, false) })
-		g.Go(func() error { return s.transform(gctx) })
+		g.Go(func() error { return t.transform(gctx) })
 		return g.Wait()
 	}
 	l, err := s.prepareLearner(ctx, nil)
@@ -146,7 +152,7 @@ func (s *system) run(ctx context.Context) error {
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.learn(gctx, l, nil) })
-	g.Go(func() error { return s.transform(gctx) })
+	g.Go(func() error { return t.transform(gctx) })
 	return g.Wait()
 }
 
@@ -158,7 +164,7 @@ type learner struct {
 
 // prepareLearner returns a learner, or why there can be none: opening the sink fences a former learner of the model, so
 // everything that can be refused is refused before that. It returns nil if ctx has ended.
-func (s *system) prepareLearner(ctx context.Context, warm *snapshot.Snapshot) (*learner, error) {
+func (s *learning) prepareLearner(ctx context.Context, warm *snapshot.Snapshot) (*learner, error) {
 	s.stats.SetReady(pipeline.Readiness{Reason: "reading the checkpoint of model " + s.config.Snapshot.ModelID})
 	parts, err := s.input(ctx)
 	if err != nil {
@@ -169,7 +175,7 @@ func (s *system) prepareLearner(ctx context.Context, warm *snapshot.Snapshot) (*
 	}
 	stage, err := s.learnStage(ctx, warm)
 	if s.fromHistory && err == nil {
-		stage.Backlog = s.backlog(parts)
+		stage.Backlog = backlog(s.Topics, parts)
 	}
 	if err == nil {
 		err = stage.Check(ctx)
@@ -182,7 +188,7 @@ func (s *system) prepareLearner(ctx context.Context, warm *snapshot.Snapshot) (*
 
 // learn runs a learner until ctx ends. One that is alone in its process calls opened once it reads; next to a
 // transform, opened is nil, and the transform counts what is read.
-func (s *system) learn(ctx context.Context, l *learner, opened func()) error {
+func (s *learning) learn(ctx context.Context, l *learner, opened func()) error {
 	watching, unwatch := context.WithCancel(ctx)
 	defer unwatch()
 	c, parts, stage := s.config, l.parts, l.stage
@@ -205,7 +211,7 @@ func (s *system) learn(ctx context.Context, l *learner, opened func()) error {
 		},
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 			claim.Metadata = positions.Metadata(parts)
-			reads := &learnSource{system: s, epochs: positions.Epochs, template: source.KafkaConfig{
+			reads := &learnSource{system: s.Process, epochs: positions.Epochs, template: source.KafkaConfig{
 				TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: learnGather, IdleWait: learnIdle, OnGap: s.learnerGaps(positions, opened == nil).Pass,
 			}}
 			src, err := reads.open(ctx, start, stage.HistoryEnd())
@@ -236,7 +242,7 @@ func (s *system) learn(ctx context.Context, l *learner, opened func()) error {
 	return err
 }
 
-func (s *system) learnStage(ctx context.Context, warm *snapshot.Snapshot) (*pipeline.Learn, error) {
+func (s *Models) learnStage(ctx context.Context, warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 	c := s.config
 	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known only with the first record
 	if err != nil {
@@ -281,7 +287,7 @@ func version(from string) (uint64, bool) {
 }
 
 // published returns a version on the snapshot topic.
-func (s *system) published(ctx context.Context, version uint64) (*snapshot.Snapshot, error) {
+func (s *Models) published(ctx context.Context, version uint64) (*snapshot.Snapshot, error) {
 	a, err := s.snapshots(ctx, source.LatestStable)
 	if err != nil {
 		return nil, err
@@ -295,7 +301,7 @@ func (s *system) published(ctx context.Context, version uint64) (*snapshot.Snaps
 
 // newestVersion returns the newest snapshot of the model, nil if there is none. It does not wait for other producers'
 // open transactions.
-func (s *system) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) {
+func (s *Models) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) {
 	id := s.config.Snapshot.ModelID
 	var a *snapshot.Assembler
 	reset := func() { a = &snapshot.Assembler{Retain: 1, Most: s.versionBytes(), Only: id} }
@@ -326,7 +332,7 @@ func newestOf(a *snapshot.Assembler, modelID string) (*snapshot.Snapshot, error)
 
 // snapshots reads the snapshot topic up to source.Latest, as a writer that goes on from it must (see
 // pipeline.ReadBack), or up to source.LatestStable, which suffices for a look and waits for no open transaction.
-func (s *system) snapshots(ctx context.Context, to source.At) (*snapshot.Assembler, error) {
+func (s *Models) snapshots(ctx context.Context, to source.At) (*snapshot.Assembler, error) {
 	a := &snapshot.Assembler{Most: s.versionBytes()}
 	err := s.readBack(s.config.Snapshot.Topic, to).Read(ctx, func(got *source.Fetched) error {
 		for _, r := range got.Records {

@@ -16,7 +16,7 @@ const keyedGather = 1 << 20
 
 // learnKeyed learns a model for each value of model.by until ctx ends, of the partitions that the group of the learners gives
 // this process; learns is what keyedLearns returned. alone: there is no transform in this process, which counts what is read and says whether it is ready.
-func (s *system) learnKeyed(ctx context.Context, learns pipeline.LearnConfig, alone bool) error {
+func (s *learning) learnKeyed(ctx context.Context, learns pipeline.LearnConfig, alone bool) error {
 	if alone {
 		s.stats.SetReady(pipeline.Readiness{Reason: "waiting for partitions"})
 	}
@@ -28,7 +28,7 @@ func (s *system) learnKeyed(ctx context.Context, learns pipeline.LearnConfig, al
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	l := &keyedLearners{
-		system: s, alone: alone, lags: newLags(), config: learns, positions: s.keyedPositions(0),
+		learning: s, alone: alone, lags: newLags(), config: learns, positions: s.keyedPositions(0),
 		memory: pipeline.NewModelMemory(int64(s.modelMemory()), s.stats.ModelCounts("learn")),
 	}
 	l.renew = s.renewal(ctx, l.positions)
@@ -42,7 +42,7 @@ func (s *system) learnKeyed(ctx context.Context, learns pipeline.LearnConfig, al
 
 // keyedLearners opens the learners of partitions, and holds what they share.
 type keyedLearners struct {
-	*system
+	*learning
 	alone     bool
 	config    pipeline.LearnConfig
 	memory    *pipeline.ModelMemory
@@ -140,14 +140,14 @@ func (l *keyedLearners) stage(p source.Partition, k pipeline.Sink, committed fun
 }
 
 // openKeyedSink opens the producer of a partition's learner.
-func (s *system) openKeyedSink(ctx context.Context, partition int32) (*sink.Kafka, error) {
+func (s *Topics) openKeyedSink(ctx context.Context, partition int32) (*sink.Kafka, error) {
 	producer := s.sinkConfig(keyedLearnID(s.config.Source, s.config.Snapshot.ModelID, partition))
 	producer.BatchBytes = pipeline.KeyedBatch
 	return sink.OpenKafka(ctx, producer)
 }
 
 // keyedStates returns the checkpoints of a partition's models, which are read up to an end.
-func (s *system) keyedStates(partition int32, to source.At) *pipeline.KeyedStates {
+func (s *Models) keyedStates(partition int32, to source.At) *pipeline.KeyedStates {
 	c, ours := s.config, source.Partition{Topic: s.config.Checkpoint.Topic, ID: partition}
 	return &pipeline.KeyedStates{
 		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: s.ours(), By: c.Model.By, Log: s.log,

@@ -12,7 +12,7 @@ import (
 // Each partition has a decoder of its own; what they leave out is said once.
 func TestLeftOutIsSaidOnce(t *testing.T) {
 	var log bytes.Buffer
-	s := &system{log: slog.New(slog.NewTextHandler(&log, nil))}
+	s := &Topics{log: slog.New(slog.NewTextHandler(&log, nil))}
 	for range 3 {
 		s.leftOut(format.LeftOut{Of: "plant.Node", Paths: []string{"next", "more"}})
 		s.leftOut(format.LeftOut{Of: "plant.Other", Paths: []string{"next"}, More: 7})

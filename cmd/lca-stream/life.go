@@ -14,7 +14,7 @@ import (
 
 // alive runs work, and logs its beginning and its end. What cannot be finished within shutdown_timeout after a signal, because no broker answers or because it takes longer to compute, is no fault: it was not
 // committed, and the next start does it again.
-func (s *system) alive(ctx context.Context, command string, work func(context.Context) error) error {
+func (s *Process) alive(ctx context.Context, command string, work func(context.Context) error) error {
 	c := s.config
 	s.log.Info("starting", "command", command, "version", buildInfo().Version, "topic", c.Source.Topic, "group", c.Source.Group, "model_id", c.Snapshot.ModelID)
 	said := make(chan struct{})
@@ -56,7 +56,7 @@ func after(ctx context.Context, d time.Duration) <-chan struct{} {
 const leftWithin = 2 * time.Second
 
 // left asks what is left of the partitions that this process has had: records that are not committed.
-func (s *system) left(ctx context.Context, command string) []any {
+func (s *Process) left(ctx context.Context, command string) []any {
 	ctx, cancel := context.WithTimeout(ctx, leftWithin)
 	defer cancel()
 	lag, err := s.uncommitted(ctx, command)
@@ -74,7 +74,7 @@ func (s *system) left(ctx context.Context, command string) []any {
 	return about
 }
 
-func (s *system) uncommitted(ctx context.Context, command string) (map[source.Partition]int64, error) {
+func (s *Process) uncommitted(ctx context.Context, command string) (map[source.Partition]int64, error) {
 	group, parts := s.config.Source.Group, s.stats.Owned("transform")
 	if command == "learn" {
 		all, err := s.input(ctx)

@@ -15,7 +15,7 @@ import (
 // Work that does not end when it is asked to is given up after shutdown_timeout, whatever it does.
 func TestWorkThatDoesNotEnd(t *testing.T) {
 	var log bytes.Buffer
-	s := &system{config: config.Default(), stats: pipeline.NewStats(), log: slog.New(slog.NewTextHandler(&log, nil))}
+	s := &Process{system: &system{Topics: &Topics{config: config.Default(), stats: pipeline.NewStats(), log: slog.New(slog.NewTextHandler(&log, nil))}}}
 	s.config.ShutdownTimeout = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	endless := make(chan struct{})

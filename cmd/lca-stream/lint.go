@@ -11,7 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 )
 
-func (p *program) lintCommand() *cobra.Command {
+func lintCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint FILE...",
 		Short: "Check configurations: one line a fault, with place and remedy",
@@ -30,10 +30,10 @@ a line: file, line, column, path, message, remedy. FILE - is standard input.`,
 		}
 		return nil
 	}
-	return command(c, func(_ context.Context, args []string) error { return p.lint(args, format) })
+	return command(c, func(_ context.Context, args []string) error { return lint(p, args, format) })
 }
 
-func (p *program) lint(files []string, format string) error {
+func lint(p *program, files []string, format string) error {
 	faulty := false
 	for _, file := range files {
 		_, err := config.Load(config.Input{File: file, Stdin: p.stdin, Getenv: p.getenv})
@@ -46,7 +46,7 @@ func (p *program) lint(files []string, format string) error {
 		}
 		faulty = true
 		for _, f := range faults {
-			if err := p.printFault(f, format); err != nil {
+			if err := printFault(p, f, format); err != nil {
 				return err
 			}
 		}
@@ -57,7 +57,7 @@ func (p *program) lint(files []string, format string) error {
 	return nil
 }
 
-func (p *program) printFault(f config.Fault, format string) error {
+func printFault(p *program, f config.Fault, format string) error {
 	if format == "json" {
 		return json.NewEncoder(p.stdout).Encode(f)
 	}

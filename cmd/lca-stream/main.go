@@ -24,5 +24,9 @@ func realMain() int {
 		os.Exit(exitInterrupted)
 	}()
 	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
-	return p.run(ctx, os.Args[1:])
+	return run(ctx, p, os.Args[1:])
+}
+
+func run(ctx context.Context, p *program, args []string) int {
+	return p.run(ctx, rootCommand(p), args)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra/doc"
 )
 
-func (p *program) manCommand() *cobra.Command {
+func manCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "man DIR",
 		Short: "Write the manual pages",
@@ -25,7 +25,7 @@ The packages install them.`,
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			return err
 		}
-		root := p.root()
+		root := rootCommand(p)
 		root.DisableAutoGenTag = true
 		date := buildInfo().Time
 		header := doc.GenManHeader{Section: "1", Source: "lca-stream", Manual: "lca-stream", Date: &date}

@@ -17,12 +17,12 @@ import (
 const rebalanceTimeout = 30 * time.Second
 
 // members joins the consumer group of the transforms, or returns the static list of partitions.
-func (s *system) members(ctx context.Context) (pipeline.Members, func(), error) {
+func (s *Process) members(ctx context.Context) (pipeline.Members, func(), error) {
 	return s.membersOf(ctx, s.config.Source.Group, true)
 }
 
 // membersOf does so for any group. shown: it is the one of the status page.
-func (s *system) membersOf(ctx context.Context, group string, shown bool) (pipeline.Members, func(), error) {
+func (s *Process) membersOf(ctx context.Context, group string, shown bool) (pipeline.Members, func(), error) {
 	c := s.config.Source
 	if c.Assignment == config.AssignStatic {
 		parts, err := s.input(ctx)
@@ -61,7 +61,7 @@ func (s *system) membersOf(ctx context.Context, group string, shown bool) (pipel
 const mostInstances = 100
 
 // seen keeps the members of the group for the status page, and says which are not this program.
-func (s *system) seen(me string, members []source.Member) {
+func (s *Process) seen(me string, members []source.Member) {
 	s.foreign(source.Foreign(members))
 	all := instances(me, s.config.Source.Topic, members)
 	s.sharing.Store(&all)
@@ -92,7 +92,7 @@ func instances(me, topic string, members []source.Member) []status.Instance {
 }
 
 // foreign logs which members of the group are not this program.
-func (s *system) foreign(members []source.Member) {
+func (s *Process) foreign(members []source.Member) {
 	s.stats.ForeignMembers.Store(int64(len(members)))
 	if len(members) > 0 {
 		s.log.Warn("another application is a member of source.group: it takes partitions, whose records are not whitened; give it a group of its own",

@@ -14,7 +14,7 @@ import (
 // The status page lists this process first and the others by name, with their partitions of the source, and of a large
 // group only the first.
 func TestInstancesOfAGroup(t *testing.T) {
-	s := &system{config: config.Default(), stats: pipeline.NewStats(), log: slog.New(slog.DiscardHandler)}
+	s := &Process{system: &system{Topics: &Topics{config: config.Default(), stats: pipeline.NewStats(), log: slog.New(slog.DiscardHandler)}}}
 	s.config.Source.Topic = "events"
 	if n := s.names(); n.Members != 0 || n.Instances == nil || len(n.Instances) > 0 {
 		t.Errorf("before the group is known: %+v", n)

@@ -13,13 +13,13 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-func (p *program) offsetsCommand() *cobra.Command {
+func offsetsCommand(p *program) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "offsets",
 		Short: "Show or reset where transform and learner read on",
 		Long: `Where the transform reads on is the committed offset of source.group, where the learner does is in its
 checkpoint. show puts both side by side, with what else is known; reset moves them while no process runs.`,
-	}, p.offsetsShowCommand(), p.offsetsResetCommand())
+	}, offsetsShowCommand(p), offsetsResetCommand(p))
 }
 
 // stages are the two readers of the source topic.
@@ -29,7 +29,7 @@ const (
 	stageTransform = "transform"
 )
 
-func (p *program) offsetsResetCommand() *cobra.Command {
+func offsetsResetCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reset",
 		Short: "Move where transform and learner read on",
@@ -61,7 +61,7 @@ which leaves other partitions as they are: where the group has not begun, they b
 		if err != nil {
 			return err
 		}
-		s, err := p.connect(ctx, o)
+		s, err := connect(ctx, p, o)
 		if err != nil {
 			return err
 		}

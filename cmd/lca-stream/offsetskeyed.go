@@ -10,11 +10,11 @@ import (
 )
 
 // keyed reports whether there is a model for each value.
-func (s *system) keyed() bool { return s.config.Model.By.Keyed() }
+func (s *Topics) keyed() bool { return s.config.Model.By.Keyed() }
 
 // positionsOf are those of one partition, of the learner of a model id, or of a transform where model is "". With a model for each value its start
 // markers are in the same partition of the checkpoint topic.
-func (s *system) positionsOf(p source.Partition, group, model string) *pipeline.Positions {
+func (s *Positions) positionsOf(p source.Partition, group, model string) *pipeline.Positions {
 	switch {
 	case !s.keyed():
 		return s.positions(group, model)
@@ -25,7 +25,7 @@ func (s *system) positionsOf(p source.Partition, group, model string) *pipeline.
 }
 
 // known reads what is left of a group. With a model for each value the start markers are in as many partitions as the source has.
-func (s *system) known(ctx context.Context, group, model string) (pipeline.Known, error) {
+func (s *Positions) known(ctx context.Context, group, model string) (pipeline.Known, error) {
 	look := func(p source.Partition) (pipeline.Known, error) {
 		at := s.positionsOf(p, group, model)
 		at.Places = places{cluster: s.cluster, looks: true}

@@ -48,7 +48,7 @@ type shownPlace struct {
 	Other      *int64 `json:"other,omitempty"`    // committed by another learner in the group of these models by key: they do not go by it
 }
 
-func (p *program) offsetsShowCommand() *cobra.Command {
+func offsetsShowCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show",
 		Short: "Show where transform and learner read on",
@@ -60,12 +60,12 @@ have committed, the offset of the learner's checkpoint, lags, topic ids and star
 	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object")
 	return command(c, func(ctx context.Context, _ []string) error {
-		s, err := p.connect(ctx, o)
+		s, err := connect(ctx, p, o)
 		if err != nil {
 			return err
 		}
 		defer s.cluster.Close()
-		all, err := s.showOffsets(ctx)
+		all, err := showOffsets(ctx, s)
 		if err != nil {
 			return s.cluster.Explain(err)
 		}
@@ -76,7 +76,7 @@ have committed, the offset of the learner's checkpoint, lags, topic ids and star
 	})
 }
 
-func (s *system) showOffsets(ctx context.Context) (*shownOffsets, error) {
+func showOffsets(ctx context.Context, s *system) (*shownOffsets, error) {
 	c := s.config
 	transform, err := s.known(ctx, c.Source.Group, "")
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *system) showOffsets(ctx context.Context) (*shownOffsets, error) {
 		return nil, err
 	}
 	all := &shownOffsets{Topic: c.Source.Topic, TopicID: transform.Topic.ID, Group: c.Source.Group, ModelID: c.Snapshot.ModelID}
-	saved := s.resumes(ctx, &learn, all)
+	saved := resumes(ctx, s, &learn, all)
 	members, err := source.Members(ctx, s.cluster, c.Source.Group)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func (s *system) showOffsets(ctx context.Context) (*shownOffsets, error) {
 }
 
 // resumes returns where the learner reads on: the offsets of its checkpoint, or with model.by what it has committed.
-func (s *system) resumes(ctx context.Context, learn *pipeline.Known, all *shownOffsets) source.Offsets {
+func resumes(ctx context.Context, s *system, learn *pipeline.Known, all *shownOffsets) source.Offsets {
 	if s.keyed() {
 		return committedOf(learn)
 	}

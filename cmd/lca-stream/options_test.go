@@ -24,7 +24,7 @@ func TestLoggedDurationsHaveUnits(t *testing.T) {
 
 // A delay of the configuration is obeyed; without one the transactions of all partitions share one bound.
 func TestDelayOfTransactions(t *testing.T) {
-	s := &system{config: config.Default(), rate: source.NewRate(mostTransactions)}
+	s := &whitening{Process: &Process{system: &system{Topics: &Topics{config: config.Default()}}, rate: source.NewRate(mostTransactions)}}
 	if wait, rate := s.gathering(); wait != 0 || rate != s.rate {
 		t.Errorf("by default they wait for %v, with the bound %p of %p", wait, rate, s.rate)
 	}

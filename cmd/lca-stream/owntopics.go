@@ -14,24 +14,24 @@ import (
 const patience = 10 * 365 * 24 * time.Hour
 
 // end returns source.Latest or source.LatestStable of the single partition of one of our topics.
-func (s *system) end(topic string, at source.At) func(context.Context) (int64, error) {
+func (s *Topics) end(topic string, at source.At) func(context.Context) (int64, error) {
 	p := source.Partition{Topic: topic}
 	return func(ctx context.Context) (int64, error) { return s.endOf(ctx, p, at) }
 }
 
 // endOf returns an end of a partition.
-func (s *system) endOf(ctx context.Context, p source.Partition, at source.At) (int64, error) {
+func (s *Topics) endOf(ctx context.Context, p source.Partition, at source.At) (int64, error) {
 	o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, at)
 	return o[p], err
 }
 
 // readBack reads one of our topics to one of its ends.
-func (s *system) readBack(topic string, to source.At) *pipeline.ReadBack {
+func (s *Topics) readBack(topic string, to source.At) *pipeline.ReadBack {
 	return s.readBackOf(source.Partition{Topic: topic}, to)
 }
 
 // readBackOf reads one partition of one of our topics to one of its ends.
-func (s *system) readBackOf(p source.Partition, to source.At) *pipeline.ReadBack {
+func (s *Topics) readBackOf(p source.Partition, to source.At) *pipeline.ReadBack {
 	openAt := func(ctx context.Context, from int64) (pipeline.TopicReader, error) {
 		return s.openPartition(ctx, p, from)
 	}
@@ -48,13 +48,13 @@ func (s *system) readBackOf(p source.Partition, to source.At) *pipeline.ReadBack
 }
 
 // openLog opens the single partition of one of our topics from its beginning.
-func (s *system) openLog(topic string) func(context.Context) (pipeline.TopicReader, error) {
+func (s *Topics) openLog(topic string) func(context.Context) (pipeline.TopicReader, error) {
 	at := s.openLogAt(topic)
 	return func(ctx context.Context) (pipeline.TopicReader, error) { return at(ctx, 0) }
 }
 
 // openLogAt opens it from an offset, or from its beginning if that is later.
-func (s *system) openLogAt(topic string) func(context.Context, int64) (pipeline.TopicReader, error) {
+func (s *Topics) openLogAt(topic string) func(context.Context, int64) (pipeline.TopicReader, error) {
 	p := source.Partition{Topic: topic}
 	return func(ctx context.Context, from int64) (pipeline.TopicReader, error) {
 		return s.openPartition(ctx, p, from)
@@ -62,12 +62,12 @@ func (s *system) openLogAt(topic string) func(context.Context, int64) (pipeline.
 }
 
 // openPartition opens a partition of one of our topics.
-func (s *system) openPartition(ctx context.Context, p source.Partition, from int64) (*source.Fetcher, error) {
+func (s *Topics) openPartition(ctx context.Context, p source.Partition, from int64) (*source.Fetcher, error) {
 	return s.openPartitionFor(ctx, p, from, 0)
 }
 
 // openPartitionFor is openPartition for responses of at most some bytes; 0: the default.
-func (s *system) openPartitionFor(ctx context.Context, p source.Partition, from int64, most int) (*source.Fetcher, error) {
+func (s *Topics) openPartitionFor(ctx context.Context, p source.Partition, from int64, most int) (*source.Fetcher, error) {
 	o, err := source.ListOffsets(ctx, s.cluster, []source.Partition{p}, source.Earliest)
 	if err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ func TestOwnTopicWhoseBeginningMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s := &system{cluster: c, log: slog.New(slog.DiscardHandler)}
+	s := &Topics{cluster: c, log: slog.New(slog.DiscardHandler)}
 	f, err := s.openPartition(t.Context(), source.Partition{Topic: "state"}, 0)
 	if err != nil {
 		t.Fatal(err)

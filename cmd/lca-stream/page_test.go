@@ -238,7 +238,7 @@ func startDemo(t *testing.T) *demoProcess {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := &demoProcess{cancel: cancel, ended: make(chan int, 1), output: &transcript{said: make(chan struct{}, 1)}}
 	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: d.output, getenv: os.LookupEnv}
-	go func() { d.ended <- p.run(ctx, []string{"demo", "--keep", "--pace", "20s", "--http", "127.0.0.1:0"}) }()
+	go func() { d.ended <- run(ctx, p, []string{"demo", "--keep", "--pace", "20s", "--http", "127.0.0.1:0"}) }()
 	t.Cleanup(func() { d.stop(t) })
 	d.await(t, "Live page: ")
 	d.url = regexp.MustCompile(`http://\S+/`).FindString(d.output.String())

@@ -53,7 +53,7 @@ func TestCommandsOutliveAClosedConnection(t *testing.T) {
 			return nil, errors.New("closed"), true
 		})
 		p, stdout, stderr := inTest()
-		code := p.run(t.Context(), args)
+		code := run(t.Context(), p, args)
 		lock.Lock()
 		over = true
 		lock.Unlock()

@@ -56,7 +56,7 @@ func parsePlace(flag, text string, now time.Time) (place, error) {
 }
 
 // at returns the offsets of a place. A time before the beginning is the beginning, and one past the end is the end.
-func (s *system) at(ctx context.Context, parts []source.Partition, p place) (source.Offsets, error) {
+func (s *Topics) at(ctx context.Context, parts []source.Partition, p place) (source.Offsets, error) {
 	switch {
 	case p.offsets != nil:
 		offsets := source.Offsets{}

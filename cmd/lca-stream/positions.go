@@ -17,7 +17,7 @@ import (
 func learnGroup(c *config.Config) string { return c.Source.Group + ".learn" }
 
 // positions decides where the partitions of a group are read from; model is set for a learner.
-func (s *system) positions(group, model string) *pipeline.Positions {
+func (s *Positions) positions(group, model string) *pipeline.Positions {
 	at, stage := source.Earliest, "transform"
 	if model != "" {
 		stage = "learn"
@@ -32,7 +32,7 @@ func (s *system) positions(group, model string) *pipeline.Positions {
 }
 
 // keyedPositions decides where the learners of models by key read a partition from.
-func (s *system) keyedPositions(partition int32) *pipeline.Positions {
+func (s *Positions) keyedPositions(partition int32) *pipeline.Positions {
 	p := s.positions(learnGroup(s.config), "")
 	p.Models = pipeline.ModelsNote(s.config.Checkpoint.Topic, s.config.Snapshot.ModelID)
 	p.Starts, p.Home, p.Log = s.keyedStarts.of(partition), s.keyedStarts.of(0), s.log.With("stage", "learn")
@@ -40,7 +40,7 @@ func (s *system) keyedPositions(partition int32) *pipeline.Positions {
 }
 
 // written looks at the ends of outputs and dead letters.
-func (s *system) written(dead pipeline.DeadLetter) *pipeline.Written {
+func (s *Positions) written(dead pipeline.DeadLetter) *pipeline.Written {
 	w := &pipeline.Written{Group: s.config.Source.Group, Topics: []string{s.config.Transform.Topic}}
 	if dead.Topic != "" {
 		w.Topics = append(w.Topics, dead.Topic)
@@ -58,7 +58,7 @@ func (s *system) written(dead pipeline.DeadLetter) *pipeline.Written {
 }
 
 // ends is what the group has written so far; nil where the topics for it are not there yet.
-func (s *system) ends(ctx context.Context) (*pipeline.Written, error) {
+func (s *Positions) ends(ctx context.Context) (*pipeline.Written, error) {
 	dead, err := s.deadLetter(ctx)
 	if err == nil {
 		_, err = s.partitions(ctx, s.config.Transform.Topic)
@@ -69,12 +69,12 @@ func (s *system) ends(ctx context.Context) (*pipeline.Written, error) {
 	return s.written(dead), err
 }
 
-func (s *system) startMarkers() *pipeline.Starts {
+func (s *Positions) startMarkers() *pipeline.Starts {
 	topic := s.config.Checkpoint.Topic
 	return &pipeline.Starts{Topic: topic, Open: s.openLog(topic), End: s.end(topic, source.Latest), Log: s.log}
 }
 
-func (s *system) checkpoints() *pipeline.Checkpoints {
+func (s *Models) checkpoints() *pipeline.Checkpoints {
 	topic := s.config.Checkpoint.Topic
 	c := s.config
 	return &pipeline.Checkpoints{
@@ -85,7 +85,7 @@ func (s *system) checkpoints() *pipeline.Checkpoints {
 }
 
 // keyedClaims say whose the models by key are.
-func (s *system) keyedClaims() *pipeline.Checkpoints {
+func (s *Models) keyedClaims() *pipeline.Checkpoints {
 	c := s.checkpoints()
 	c.By = s.config.Model.By.String()
 	return c
@@ -133,7 +133,7 @@ const transformIdle = 10 * time.Second
 
 // renewal commits offsets again ten times within their retention, or once an hour if that is not known: mostly the
 // process has no right to ask.
-func (s *system) renewal(ctx context.Context, positions *pipeline.Positions) *pipeline.Renewal {
+func (s *Positions) renewal(ctx context.Context, positions *pipeline.Positions) *pipeline.Renewal {
 	every := time.Hour
 	kept, err := source.OffsetRetention(ctx, s.cluster, s.config.Source.Topic)
 	if err != nil {
@@ -145,13 +145,13 @@ func (s *system) renewal(ctx context.Context, positions *pipeline.Positions) *pi
 }
 
 // gaps decides about records that are gone.
-func (s *system) gaps(positions *pipeline.Positions) *pipeline.Gaps {
+func (s *Positions) gaps(positions *pipeline.Positions) *pipeline.Gaps {
 	return &pipeline.Gaps{Skip: s.config.Source.OnGap == config.Skip, Check: positions.Check, Stats: s.stats, Log: s.log}
 }
 
 // learnerGaps does so for a learner. inRun: it is the learner of `run`, which need not learn what the transform has
 // read.
-func (s *system) learnerGaps(positions *pipeline.Positions, inRun bool) *pipeline.Gaps {
+func (s *Positions) learnerGaps(positions *pipeline.Positions, inRun bool) *pipeline.Gaps {
 	g := s.gaps(positions)
 	g.Learner, g.Keyed = true, s.keyed()
 	if inRun {

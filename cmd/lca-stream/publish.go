@@ -24,7 +24,7 @@ import (
 // as its versions passed this one.
 //
 // An interrupt does not end the transaction, because its outcome would be unknown.
-func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, error) {
+func (s *Publisher) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, error) {
 	if topic := snap.LearntFrom(); topic != s.config.Source.Topic {
 		snap.Offsets = nil // another topic was chosen on purpose: its offsets mean nothing here
 	}
@@ -66,7 +66,7 @@ func (s *system) publish(ctx context.Context, snap *snapshot.Snapshot) (bool, er
 
 // ownsModel refuses to publish a version of a model whose newest version is another pipeline's: that one's learner would end, and be refused at
 // each start.
-func (s *system) ownsModel(ctx context.Context) error {
+func (s *Models) ownsModel(ctx context.Context) error {
 	newest, err := s.newestVersion(ctx)
 	if err != nil {
 		return s.mayRead(s.config.Snapshot.Topic, err)
@@ -76,7 +76,7 @@ func (s *system) ownsModel(ctx context.Context) error {
 
 // inPlace reports whether snap is the newest snapshot on the topic and the learner's checkpoint is not older. newest
 // may be nil. No running learner is disturbed.
-func (s *system) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot) (bool, error) {
+func (s *Publisher) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot) (bool, error) {
 	if newest == nil {
 		return false, nil
 	}
@@ -90,7 +90,7 @@ func (s *system) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot) (
 
 // placed gives snap its place in the succession of versions, and returns the messages to put: none if it is there
 // already.
-func (s *system) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
+func (s *Publisher) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
 	c := s.config
 	stage, checkpoint, err := s.checkpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Load)
 	if err != nil {
@@ -137,7 +137,7 @@ func succeed(snap, newest *snapshot.Snapshot, checkpoint *pipeline.Checkpoint) {
 
 // checkpointOf returns the checkpoint of the model's learner, nil if there is none or no topic for it. read is Peek
 // if no open transaction is to be waited for, and Load once the learner is fenced.
-func (s *system) checkpointOf(ctx context.Context, modelID string, read func(*pipeline.Checkpoints, context.Context) (*pipeline.Checkpoint, error)) (*pipeline.Learn, *pipeline.Checkpoint, error) {
+func (s *Models) checkpointOf(ctx context.Context, modelID string, read func(*pipeline.Checkpoints, context.Context) (*pipeline.Checkpoint, error)) (*pipeline.Learn, *pipeline.Checkpoint, error) {
 	learner, err := s.config.Learner(s.config.LCA.Rank + 1)
 	if err != nil {
 		return nil, nil, err

@@ -68,7 +68,7 @@ some of a partition in each transaction, or into files PARTITION/VALUE.arrows in
 model's id. Models, or their samples of rows, take at most model.memory: what does not fit follows with another reading of the range. A value whose rows
 are too few is listed and left out. --model-id chooses models, and --tune takes the rows of one.`
 
-func (p *program) replayCommand() *cobra.Command {
+func replayCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay",
 		Short: "Refit from topic history or from files, into a new snapshot",
@@ -108,7 +108,7 @@ func (p *program) replayCommand() *cobra.Command {
 		} else if f.modelID != "" {
 			cfg.Snapshot.ModelID = f.modelID
 		}
-		err = p.replay(ctx, cfg, f)
+		err = runReplay(ctx, p, cfg, f)
 		if err != nil && ctx.Err() != nil && cfg.Model.By.Keyed() {
 			return fmt.Errorf("replay interrupted: models that were written stay, and starting it over leaves them as they are: %w", context.Cause(ctx))
 		}
@@ -194,7 +194,7 @@ type refit struct {
 	setAside     pipeline.SetAside
 }
 
-func (p *program) replay(ctx context.Context, cfg *config.Config, f replayFlags) error {
+func runReplay(ctx context.Context, p *program, cfg *config.Config, f replayFlags) error {
 	keyed := cfg.Model.By.Keyed()
 	if !keyed { // otherwise it is a directory
 		if err := mayWriteStream(f.output, models, f.force); err != nil {

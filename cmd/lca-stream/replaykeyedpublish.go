@@ -62,7 +62,7 @@ func (k *keyedReplay) publish(ctx context.Context) error {
 }
 
 // keyedTopics refuses snapshot and checkpoint topics that are not laid out for models by value.
-func (s *system) keyedTopics(ctx context.Context) error {
+func (s *Models) keyedTopics(ctx context.Context) error {
 	wants, err := s.wanted(ctx)
 	if err != nil {
 		return s.cluster.Explain(err)
@@ -79,7 +79,7 @@ func (s *system) keyedTopics(ctx context.Context) error {
 // publishModels publishes models of one partition as publish does that of all rows: in the place of the partition's learner, for one
 // transaction, with checkpoints from which it goes on. Those of another pipeline are refused. Models that are there already are left alone, and if all are, so is the learner.
 // faults are why a model was not published; nil where it was.
-func (s *system) publishModels(ctx context.Context, all []*snapshot.Snapshot) (faults []error, err error) {
+func (s *Publisher) publishModels(ctx context.Context, all []*snapshot.Snapshot) (faults []error, err error) {
 	if err := s.ownsModels(ctx); err != nil {
 		return nil, err
 	}
@@ -108,7 +108,7 @@ func (s *system) publishModels(ctx context.Context, all []*snapshot.Snapshot) (f
 
 // placedModels gives models their places in the succession of versions, as placed does, and returns the messages to put: none of a model
 // that is there already.
-func (s *system) placedModels(ctx context.Context, partition int32, all []*snapshot.Snapshot, to source.At) (msgs []sink.Message, faults []error, err error) {
+func (s *Publisher) placedModels(ctx context.Context, partition int32, all []*snapshot.Snapshot, to source.At) (msgs []sink.Message, faults []error, err error) {
 	ids := make(map[string]bool, len(all))
 	for _, snap := range all {
 		ids[snap.ModelID] = true
@@ -142,7 +142,7 @@ func (s *system) placedModels(ctx context.Context, partition int32, all []*snaps
 }
 
 // placedModel gives one model its place.
-func (s *system) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *snapshot.Assembler, states *pipeline.KeyedStates, stage *pipeline.Learn) ([]sink.Message, error) {
+func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *snapshot.Assembler, states *pipeline.KeyedStates, stage *pipeline.Learn) ([]sink.Message, error) {
 	_, _, value, _ := modelkey.Split(snap.ModelID)
 	if topic := snap.LearntFrom(); topic != s.config.Source.Topic {
 		snap.Offsets = nil
@@ -192,7 +192,7 @@ func (s *system) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *sn
 }
 
 // statesOf returns the checkpoints of a partition's models as they are now, and what writes others.
-func (s *system) statesOf(ctx context.Context, partition int32, to source.At) (*pipeline.KeyedStates, *pipeline.Learn, error) {
+func (s *Publisher) statesOf(ctx context.Context, partition int32, to source.At) (*pipeline.KeyedStates, *pipeline.Learn, error) {
 	c := s.config
 	learner, err := c.Learner(c.LCA.Rank + 1)
 	if err != nil {

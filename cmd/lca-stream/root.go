@@ -36,9 +36,8 @@ type program struct {
 }
 
 // run executes one command line and returns its exit code. The error, if any, is on stderr.
-func (p *program) run(ctx context.Context, args []string) int {
+func (p *program) run(ctx context.Context, root *cobra.Command, args []string) int {
 	p.stdout, p.stderr = terminal.NewWriter(p.stdout), terminal.NewWriter(p.stderr)
-	root := p.root()
 	root.SetArgs(args)
 	root.SetIn(p.stdin)
 	root.SetOut(p.stdout)
@@ -52,7 +51,7 @@ func (p *program) run(ctx context.Context, args []string) int {
 	return exitCode(err)
 }
 
-func (p *program) root() *cobra.Command {
+func rootCommand(p *program) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "lca-stream",
 		Version: buildInfo().Version,
@@ -72,22 +71,22 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 	}
 	root.SetVersionTemplate(buildInfo().String())
 	group(root,
-		p.initCommand(),
-		p.lintCommand(),
-		p.configCommand(),
-		p.runCommand(),
-		p.replayCommand(),
-		p.emCommand(),
-		p.learnCommand(),
-		p.transformCommand(),
-		p.demoCommand(),
-		p.snapshotCommand(),
-		p.topicsCommand(),
-		p.offsetsCommand(),
-		p.inspectCommand(),
-		p.doctorCommand(),
-		p.versionCommand(),
-		p.manCommand(),
+		initCommand(p),
+		lintCommand(p),
+		configCommand(p),
+		runCommand(p),
+		replayCommand(p),
+		emCommand(p),
+		learnCommand(p),
+		transformCommand(p),
+		demoCommand(p),
+		snapshotCommand(p),
+		topicsCommand(p),
+		offsetsCommand(p),
+		inspectCommand(p),
+		doctorCommand(p),
+		versionCommand(p),
+		manCommand(p),
 	)
 	root.InitDefaultHelpCmd()
 	if c, _, err := root.Find([]string{"help"}); err == nil && c != root {

@@ -14,7 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/typo"
 )
 
-func (p *program) configCommand() *cobra.Command {
+func configCommand(p *program) *cobra.Command {
 	return group(
 		&cobra.Command{
 			Use:   "config",
@@ -23,7 +23,7 @@ func (p *program) configCommand() *cobra.Command {
 environment, then --set. Example prints all of it with its defaults, or the few lines of a first start;
 print shows what would be used; schema is for editors.`,
 		},
-		p.configPrintCommand(),
+		configPrintCommand(p),
 		command(&cobra.Command{
 			Use:   "schema",
 			Short: "Print the JSON Schema of the configuration, for editors",
@@ -31,11 +31,11 @@ print shows what would be used; schema is for editors.`,
 			_, err := p.stdout.Write(config.Schema())
 			return err
 		}),
-		p.configExampleCommand(),
+		configExampleCommand(p),
 	)
 }
 
-func (p *program) configExampleCommand() *cobra.Command {
+func configExampleCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "example [NAME]",
 		Short: "Print every key with its default, its range and why it is there, or a worked example",
@@ -84,7 +84,7 @@ func exampleNames() []string {
 	return names
 }
 
-func (p *program) configPrintCommand() *cobra.Command {
+func configPrintCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "print",
 		Short: "Print the configuration as it would be used, secrets masked",

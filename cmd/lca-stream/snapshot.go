@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-func (p *program) snapshotCommand() *cobra.Command {
+func snapshotCommand(p *program) *cobra.Command {
 	return group(
 		&cobra.Command{
 			Use:   "snapshot",
@@ -20,11 +20,11 @@ func (p *program) snapshotCommand() *cobra.Command {
 			Long: `A snapshot is a model as it was published. It comes from the snapshot topic of a configuration (-c), or
 from a file (--file) in any format that export writes.`,
 		},
-		p.snapshotListCommand(),
-		p.snapshotShowCommand(),
-		p.snapshotDiffCommand(),
-		p.snapshotExportCommand(),
-		p.snapshotImportCommand(),
+		snapshotListCommand(p),
+		snapshotShowCommand(p),
+		snapshotDiffCommand(p),
+		snapshotExportCommand(p),
+		snapshotImportCommand(p),
 	)
 }
 
@@ -39,7 +39,7 @@ type choice struct {
 	version uint64
 }
 
-func (p *program) choiceFlags(c *cobra.Command) *choice {
+func choiceFlags(p *program, c *cobra.Command) *choice {
 	ch := &choice{options: p.configFlags(c)}
 	c.Flags().StringVar(&ch.file, "file", "", "read the snapshot `FILE` instead of the topic")
 	c.Flags().StringVar(&ch.model, "model-id", "", modelIDHelp)
@@ -73,8 +73,8 @@ func (p *program) choiceFlags(c *cobra.Command) *choice {
 }
 
 // withTopic reads the whole snapshot topic of a configuration.
-func (p *program) withTopic(ctx context.Context, o *options, use func(modelID string, a *snapshot.Assembler) error) error {
-	return p.withSystem(ctx, o, func(s *system) error {
+func withTopic(ctx context.Context, p *program, o *options, use func(modelID string, a *snapshot.Assembler) error) error {
+	return withSystem(ctx, p, o, func(s *system) error {
 		return s.withSnapshots(ctx, func(a *snapshot.Assembler) error { return use(s.config.Snapshot.ModelID, a) })
 	})
 }
@@ -96,10 +96,10 @@ func pick(a *snapshot.Assembler, modelID string, version uint64) (*snapshot.Snap
 }
 
 // oneOrFile reads a snapshot that is named by a version on the topic or by a file.
-func (p *program) oneOrFile(ctx context.Context, o *options, modelID, name string) (*snapshot.Snapshot, error) {
+func oneOrFile(ctx context.Context, p *program, o *options, modelID, name string) (*snapshot.Snapshot, error) {
 	version, err := strconv.ParseUint(name, 10, 64)
 	if err != nil || o.path() == "" {
 		return readSnapshotFile(name)
 	}
-	return p.snapshotOf(ctx, &choice{options: o, model: modelID, version: version})
+	return snapshotOf(ctx, p, &choice{options: o, model: modelID, version: version})
 }

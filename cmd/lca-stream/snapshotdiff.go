@@ -32,7 +32,7 @@ type change struct {
 	widestMean string
 }
 
-func (p *program) snapshotDiffCommand() *cobra.Command {
+func snapshotDiffCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "diff OLD NEW",
 		Short: "Compare two models: versions on the topic, or files",
@@ -46,11 +46,11 @@ structured directions have turned, how the spectrum and the means have moved.`,
 	modelID := c.Flags().String("model-id", "", modelIDHelp)
 	asJSON := c.Flags().Bool("json", false, "print one JSON object")
 	return command(c, func(ctx context.Context, args []string) error {
-		before, err := p.oneOrFile(ctx, o, *modelID, args[0])
+		before, err := oneOrFile(ctx, p, o, *modelID, args[0])
 		if err != nil {
 			return err
 		}
-		after, err := p.oneOrFile(ctx, o, *modelID, args[1])
+		after, err := oneOrFile(ctx, p, o, *modelID, args[1])
 		if err != nil {
 			return err
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
-func (p *program) snapshotExportCommand() *cobra.Command {
+func snapshotExportCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export [MODEL]",
 		Short: "Write a model for other programs: " + either(snapshot.Formats()...),
@@ -23,7 +23,7 @@ MODEL is the id of a model; without it, that of the configuration is written.`,
 		Example: `  lca-stream snapshot export -c stream.yaml -o model.onnx
   lca-stream snapshot export --file model.arrows --format npz -o model.npz`,
 	}
-	ch := p.choiceFlags(c)
+	ch := choiceFlags(p, c)
 	var format, out string
 	var force bool
 	c.Flags().StringVar(&format, "format", "", "`FORMAT`: "+either(snapshot.Formats()...)+"; default: by the ending of -o, else arrow")
@@ -40,7 +40,7 @@ MODEL is the id of a model; without it, that of the configuration is written.`,
 		if err := mayWrite(out, models, force); err != nil {
 			return err
 		}
-		s, err := p.snapshotOf(ctx, ch)
+		s, err := snapshotOf(ctx, p, ch)
 		if err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func formatOf(name, file string) (snapshot.Format, error) {
 	return f, nil
 }
 
-func (p *program) snapshotImportCommand() *cobra.Command {
+func snapshotImportCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import",
 		Short: "Publish a model from a file to the snapshot topic",
@@ -88,7 +88,7 @@ was. To leave it alone, give the import an id of its own (--set snapshot.model_i
 		if err != nil {
 			return err
 		}
-		s, err := p.connect(ctx, o)
+		s, err := connect(ctx, p, o)
 		if err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ type listed struct {
 	Fault   string    `json:"fault,omitempty"` // why it cannot be read
 }
 
-func (p *program) snapshotListCommand() *cobra.Command {
+func snapshotListCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the versions of every model on the snapshot topic",
@@ -40,7 +40,7 @@ of the topic; --model-id leaves out what is not wanted.`,
 	c.Flags().StringVar(&glob, "model-id", "", "only the model of this `ID`, or those of a glob such as '*/press-7', in which * is any text")
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a version")
 	return command(c, func(ctx context.Context, _ []string) error {
-		return p.withSystem(ctx, o, func(s *system) error {
+		return withSystem(ctx, p, o, func(s *system) error {
 			var all []listed
 			err := s.eachSnapshots(ctx, glob, func(id string, a *snapshot.Assembler) error {
 				all = append(all, list(a, id)...)

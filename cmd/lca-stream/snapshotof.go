@@ -25,8 +25,8 @@ func globOf(glob string) *regexp.Regexp {
 }
 
 // snapshotOf reads the chosen snapshot, which must be one.
-func (p *program) snapshotOf(ctx context.Context, c *choice) (*snapshot.Snapshot, error) {
-	all, err := p.snapshotsOf(ctx, c)
+func snapshotOf(ctx context.Context, p *program, c *choice) (*snapshot.Snapshot, error) {
+	all, err := snapshotsOf(ctx, p, c)
 	if err != nil {
 		return nil, err
 	}
@@ -37,7 +37,7 @@ func (p *program) snapshotOf(ctx context.Context, c *choice) (*snapshot.Snapshot
 }
 
 // snapshotsOf reads the chosen snapshots, of one model or of those that a glob stands for, sorted by id.
-func (p *program) snapshotsOf(ctx context.Context, c *choice) (all []*snapshot.Snapshot, err error) {
+func snapshotsOf(ctx context.Context, p *program, c *choice) (all []*snapshot.Snapshot, err error) {
 	if c.file != "" {
 		s, err := readSnapshotFile(c.file)
 		return []*snapshot.Snapshot{s}, err
@@ -47,7 +47,7 @@ func (p *program) snapshotsOf(ctx context.Context, c *choice) (all []*snapshot.S
 		all = append(all, s)
 		return err
 	}
-	err = p.withSystem(ctx, c.options, func(s *system) error {
+	err = withSystem(ctx, p, c.options, func(s *system) error {
 		id := cmp.Or(c.model, s.config.Snapshot.ModelID)
 		if !s.config.Model.By.Keyed() && !isGlob(id) {
 			return s.withSnapshots(ctx, func(a *snapshot.Assembler) error { return one(id, a) })
@@ -65,8 +65,8 @@ func (p *program) snapshotsOf(ctx context.Context, c *choice) (all []*snapshot.S
 }
 
 // withSystem connects to the brokers of a configuration, whose snapshot topic must be there.
-func (p *program) withSystem(ctx context.Context, o *options, use func(*system) error) error {
-	s, err := p.connect(ctx, o)
+func withSystem(ctx context.Context, p *program, o *options, use func(*system) error) error {
+	s, err := connect(ctx, p, o)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (p *program) withSystem(ctx context.Context, o *options, use func(*system) 
 }
 
 // withSnapshots reads the whole of a snapshot topic of one partition.
-func (s *system) withSnapshots(ctx context.Context, use func(*snapshot.Assembler) error) error {
+func (s *Models) withSnapshots(ctx context.Context, use func(*snapshot.Assembler) error) error {
 	a, err := s.snapshots(ctx, source.LatestStable)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (s *system) withSnapshots(ctx context.Context, use func(*snapshot.Assembler
 
 // eachSnapshots reads the models whose ids match, partition by partition, so that no more than those of one are in memory.
 // An empty glob matches all.
-func (s *system) eachSnapshots(ctx context.Context, glob string, use func(id string, a *snapshot.Assembler) error) error {
+func (s *Models) eachSnapshots(ctx context.Context, glob string, use func(id string, a *snapshot.Assembler) error) error {
 	parts, err := s.snapshotPartitions(ctx, glob)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func (s *system) eachSnapshots(ctx context.Context, glob string, use func(id str
 }
 
 // snapshotPartitions returns the partitions of the snapshot topic that may hold a model: that of its id, or all.
-func (s *system) snapshotPartitions(ctx context.Context, id string) ([]source.Partition, error) {
+func (s *Models) snapshotPartitions(ctx context.Context, id string) ([]source.Partition, error) {
 	all, err := s.partitions(ctx, s.config.Snapshot.Topic)
 	if err != nil || isGlob(id) || id == "" || !s.config.Model.By.Keyed() {
 		return all, err
@@ -121,11 +121,11 @@ func (s *system) snapshotPartitions(ctx context.Context, id string) ([]source.Pa
 }
 
 // assemble reads the snapshots of a partition whose ids are wanted.
-func (s *system) assemble(ctx context.Context, p source.Partition, a *snapshot.Assembler, wanted func(id string) bool) error {
+func (s *Models) assemble(ctx context.Context, p source.Partition, a *snapshot.Assembler, wanted func(id string) bool) error {
 	return s.assembleTo(ctx, p, source.LatestStable, a, wanted)
 }
 
-func (s *system) assembleTo(ctx context.Context, p source.Partition, to source.At, a *snapshot.Assembler, wanted func(id string) bool) error {
+func (s *Models) assembleTo(ctx context.Context, p source.Partition, to source.At, a *snapshot.Assembler, wanted func(id string) bool) error {
 	return s.readBackOf(p, to).Read(ctx, func(got *source.Fetched) error {
 		for _, r := range got.Records {
 			if id, ok := modelIDOf(r); ok && !wanted(id) {

@@ -34,7 +34,7 @@ type shown struct {
 	Time        *time.Time           `json:"time,omitempty"`
 }
 
-func (p *program) snapshotShowCommand() *cobra.Command {
+func snapshotShowCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show [MODEL]",
 		Short: "Show a model: dimensions, spectrum, directions, likelihood",
@@ -47,7 +47,7 @@ MODEL is the id of a model; without it, that of the configuration is shown.`,
   lca-stream snapshot show --file model.arrows --plot spectrum.svg
   lca-stream snapshot show --file model.arrows --json`,
 	}
-	ch := p.choiceFlags(c)
+	ch := choiceFlags(p, c)
 	asJSON := c.Flags().Bool("json", false, "print one JSON object: metadata, eigenvalues, directions, fingerprint")
 	picture := c.Flags().String("plot", "", "draw the spectrum and the first directions to `FILE`, .svg or .png")
 	return command(c, func(ctx context.Context, _ []string) error {
@@ -57,16 +57,16 @@ MODEL is the id of a model; without it, that of the configuration is shown.`,
 			}
 		}
 		if *picture != "" || ch.file != "" {
-			s, err := p.snapshotOf(ctx, ch)
+			s, err := snapshotOf(ctx, p, ch)
 			if err == nil && *picture != "" {
 				err = plotSnapshot(*picture, s)
 			}
 			if err != nil {
 				return err
 			}
-			return p.show(s, *asJSON)
+			return show(p, s, *asJSON)
 		}
-		all, err := p.snapshotsOf(ctx, ch)
+		all, err := snapshotsOf(ctx, p, ch)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ MODEL is the id of a model; without it, that of the configuration is shown.`,
 			if i > 0 && !*asJSON {
 				fmt.Fprintln(p.stdout)
 			}
-			if err := p.show(s, *asJSON); err != nil {
+			if err := show(p, s, *asJSON); err != nil {
 				return err
 			}
 		}
@@ -83,7 +83,7 @@ MODEL is the id of a model; without it, that of the configuration is shown.`,
 }
 
 // show prints one snapshot.
-func (p *program) show(s *snapshot.Snapshot, asJSON bool) error {
+func show(p *program, s *snapshot.Snapshot, asJSON bool) error {
 	fingerprint, err := snapshot.Fingerprint(s)
 	if err != nil {
 		return err

@@ -28,43 +28,73 @@ import (
 	"github.com/lca-stream/lca-stream/source/registry"
 )
 
-// system is what run, learn, transform and replay share: one connection pool, one set of counters, one log, the
-// status server, and traces if they are configured.
+// Topics reads and writes the topics of a configuration.
+type Topics struct {
+	config   *config.Config
+	cluster  *kafkaconn.Cluster
+	registry *registry.Client // nil: none is configured
+	stats    *pipeline.Stats
+	log      *slog.Logger
+	memory   *source.Memory // of all readers; nil: each has its own
+	link     *sink.Link     // of all producers; nil: each has its own
+	said     sync.Map       // names of schemas of which leftOut has said what is left out
+}
+
+// Models finds the models of a configuration: snapshots on their topic, and the checkpoints of their learners.
+type Models struct {
+	*Topics
+
+	owner *pipeline.ModelsOwner // of models by value; for one goroutine at a time
+}
+
+// Publisher publishes models that were not made by the live learner.
+type Publisher struct {
+	*Models
+}
+
+// Positions decides where partitions are read from.
+type Positions struct {
+	*Models
+
+	starts      *pipeline.Starts // start markers, shared by learner and transform
+	keyedStarts keyedStarts      // … of each partition, with a model for each key
+}
+
+// system is what a command can do with a configuration and its brokers.
 type system struct {
-	config      *config.Config
-	cluster     *kafkaconn.Cluster
-	registry    *registry.Client // nil: none is configured
-	stats       *pipeline.Stats
-	log         *slog.Logger
-	status      *status.Server
-	traces      *tracing.Tracing
-	link        *sink.Link        // of all producers
-	engines     *pipeline.Engines // of all transforms
-	starts      *pipeline.Starts  // start markers, shared by learner and transform
-	keyedStarts keyedStarts       // … of each partition, with a model for each key
-	said        sync.Map          // names of schemas of which leftOut has said what is left out
-	limit       int64             // bytes that the process may use
-	memory      *source.Memory    // of all readers
-	rate        *source.Rate      // of the transform's transactions
-	learns      bool              // this process has a learner
+	*Topics
+	*Models
+	*Publisher
+	*Positions
+}
 
-	modelsOwner *pipeline.ModelsOwner // of models by value; for one goroutine at a time
-
-	fromHistory bool // --from-history
+// Process is a system that stays: with one link, one memory and one set of counters for all of its stages, a status
+// server, and traces if they are configured.
+type Process struct {
+	*system
+	status  *status.Server
+	traces  *tracing.Tracing
+	engines *pipeline.Engines // of all transforms
+	limit   int64             // bytes that the process may use
+	rate    *source.Rate      // of the transform's transactions
 
 	instance atomic.Pointer[string]            // name of this member of the group; nil: it has none
 	sharing  atomic.Pointer[[]status.Instance] // members of the group in its latest generation; nil: not known
-	labels   atomic.Pointer[labelBook]         // true labels, in the demo; nil elsewhere
+	labels   atomic.Pointer[labels]            // true labels, in the demo; nil elsewhere
 }
 
-// openSystem connects for that number of stages, checks that the topics exist, and starts the status server.
-func openSystem(ctx context.Context, c *config.Config, log *slog.Logger, stages int, needed ...string) (*system, error) {
+// labels returns the true label of a row, where it is known.
+type labels func(row []float64) (label int, ok bool)
+
+// openProcess connects for that number of stages, checks that the topics exist, and starts the status server.
+func openProcess(ctx context.Context, c *config.Config, log *slog.Logger, stages int, needed ...string) (*Process, error) {
 	last := &logs.Last{}
 	log = slog.New(last.Handler(log.Handler()))
-	s, err := newSystem(c, log, pipeline.NewStats())
+	cold, err := newSystem(c, log, pipeline.NewStats())
 	if err != nil {
 		return nil, err
 	}
+	s := &Process{system: cold}
 	sayRisks(c, log)
 	paceCollector()
 	s.limit = memoryLimit(c.Memory, log)
@@ -145,13 +175,13 @@ func missing(c *config.Config, topic string, err error) error {
 
 // systemCommand makes c a command that works on the configuration's cluster. The topics that it needs must exist
 // there.
-func (p *program) systemCommand(c *cobra.Command, needed func(*config.Config) ([]string, error), work func(context.Context, *system) error) *cobra.Command {
+func systemCommand(p *program, c *cobra.Command, needed func(*config.Config) ([]string, error), work func(context.Context, *Process) error) *cobra.Command {
 	o := p.configFlags(c)
-	return command(c, func(ctx context.Context, _ []string) error { return p.onTopics(ctx, c, o, needed, work) })
+	return command(c, func(ctx context.Context, _ []string) error { return onTopics(ctx, p, c, o, needed, work) })
 }
 
 // onTopics opens the system of a configuration, whose topics must be there, and works on them.
-func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, needed func(*config.Config) ([]string, error), work func(context.Context, *system) error) error {
+func onTopics(ctx context.Context, p *program, c *cobra.Command, o *options, needed func(*config.Config) ([]string, error), work func(context.Context, *Process) error) error {
 	o.needed = true
 	cfg, err := p.load(o)
 	if err != nil {
@@ -162,7 +192,7 @@ func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, ne
 		return err
 	}
 	p.log = p.logger(cfg.Logger)
-	s, err := openSystem(ctx, cfg, p.log, stagesOf(c.Name()), names...)
+	s, err := openProcess(ctx, cfg, p.log, stagesOf(c.Name()), names...)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -177,25 +207,23 @@ func (p *program) onTopics(ctx context.Context, c *cobra.Command, o *options, ne
 }
 
 // ours is the pipeline that models of this configuration belong to.
-func (s *system) ours() pipeline.Owner {
+func (s *Topics) ours() pipeline.Owner {
 	return pipeline.Owner{Group: s.config.Source.Group, Topic: s.config.Source.Topic}
 }
 
-func (s *system) close() {
+// close ends the process's connections.
+func (s *Process) close() {
 	if s.status != nil {
 		if err := s.status.Close(); err != nil {
 			s.log.Debug("closing the status server", "error", err)
 		}
 	}
 	s.traces.Close()
-	if s.registry != nil {
-		s.registry.Close()
-	}
-	s.cluster.Close()
+	s.Topics.close()
 }
 
 // names says what the pipeline works on.
-func (s *system) names() status.Names {
+func (s *Process) names() status.Names {
 	c := s.config
 	n := status.Names{Source: c.Source.Topic, Output: c.Transform.Topic, Group: c.Source.Group, ModelID: c.Snapshot.ModelID, Instances: []status.Instance{}}
 	if id := s.instance.Load(); id != nil {
@@ -208,15 +236,15 @@ func (s *system) names() status.Names {
 }
 
 // label returns the true label of a row, where it is known.
-func (s *system) label(row []float64) (label int, ok bool) {
+func (s *Process) label(row []float64) (label int, ok bool) {
 	if known := s.labels.Load(); known != nil {
-		return known.label(row)
+		return (*known)(row)
 	}
 	return 0, false
 }
 
 // partitions lists a topic's partitions, with a remedy when it is missing or cannot be reached.
-func (s *system) partitions(ctx context.Context, topic string) ([]source.Partition, error) {
+func (s *Topics) partitions(ctx context.Context, topic string) ([]source.Partition, error) {
 	parts, err := source.Partitions(ctx, s.cluster, topic)
 	if errors.Is(err, source.ErrNoTopic) {
 		return nil, &missingTopic{topic: topic, question: topics.Meant(ctx, s.cluster, topic)}
@@ -228,7 +256,7 @@ func (s *system) partitions(ctx context.Context, topic string) ([]source.Partiti
 }
 
 // input returns the partitions that this process works on: the static list, or all.
-func (s *system) input(ctx context.Context) ([]source.Partition, error) {
+func (s *Topics) input(ctx context.Context) ([]source.Partition, error) {
 	c := s.config.Source
 	all, err := s.partitions(ctx, c.Topic)
 	if err != nil || c.Assignment != config.AssignStatic || len(c.Partitions) == 0 {
@@ -268,7 +296,7 @@ const ownerCheck = 5 * time.Second
 const learnIdle = time.Second
 
 // reader opens the input topic: k says where and for whom, f what of the values is needed, and the rest is the configuration's.
-func (s *system) reader(ctx context.Context, k source.KafkaConfig, f format.Config) (*source.Kafka, error) {
+func (s *Topics) reader(ctx context.Context, k source.KafkaConfig, f format.Config) (*source.Kafka, error) {
 	c := s.config.Source
 	k.Cluster, k.Memory, k.RetryFor = s.cluster, s.memory, patience
 	k.ReadUncommitted, k.MaxMessageBytes = c.IsolationLevel == config.ReadUncommitted, c.MaxMessageBytes
@@ -280,13 +308,13 @@ func (s *system) reader(ctx context.Context, k source.KafkaConfig, f format.Conf
 }
 
 // featuresOnly asks for nothing but the features. Where none are named, the first values decide, so that all is needed.
-func (s *system) featuresOnly() format.Config {
+func (s *Topics) featuresOnly() format.Config {
 	names := s.config.Source.Features
 	return format.Config{Columns: names, Only: len(names) > 0}
 }
 
 // leftOut says once what of a schema cannot be read, and so is in no output that is made of columns.
-func (s *system) leftOut(l format.LeftOut) {
+func (s *Topics) leftOut(l format.LeftOut) {
 	if _, said := s.said.LoadOrStore(l.Of, true); said {
 		return
 	}
@@ -298,7 +326,7 @@ func (s *system) leftOut(l format.LeftOut) {
 }
 
 // decoder returns what reads the values of the input topic; c says what of them is needed.
-func (s *system) decoder(c format.Config) (*format.Decoder, error) {
+func (s *Topics) decoder(c format.Config) (*format.Decoder, error) {
 	c.Format, c.MaxBytes, c.LeftOut = format.Format(s.config.Source.Format), s.config.Source.MaxMessageBytes, s.leftOut
 	if s.stats != nil {
 		c.LeftOutValues = &s.stats.LeftOutValues
@@ -324,7 +352,7 @@ func (s *system) decoder(c format.Config) (*format.Decoder, error) {
 
 // watch keeps the metrics of a stage's unread records up to date until ctx ends. In a process with two stages, the
 // lag is that of only one of them. What a transform has read and not committed is lag too, because it may hang there.
-func (s *system) watch(ctx context.Context, stage string, first bool, lag func() map[source.Partition]source.Lag) {
+func (s *Process) watch(ctx context.Context, stage string, first bool, lag func() map[source.Partition]source.Lag) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {

@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
-func (p *program) topicsCommand() *cobra.Command {
+func topicsCommand(p *program) *cobra.Command {
 	return group(
 		&cobra.Command{
 			Use:   "topics",
@@ -21,12 +21,12 @@ func (p *program) topicsCommand() *cobra.Command {
 and alarms if they are to be kept. Init creates those that are missing, except the source; check says what is
 wrong with those that are there. Neither alters the settings of one that exists.`,
 		},
-		p.topicsInitCommand(),
-		p.topicsCheckCommand(),
+		topicsInitCommand(p),
+		topicsCheckCommand(p),
 	)
 }
 
-func (p *program) topicsInitCommand() *cobra.Command {
+func topicsInitCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init",
 		Short: "Create the topics that are missing, then verify all",
@@ -51,13 +51,13 @@ what is missing where the source has gained some. Topics that hold a model for a
 		return nil
 	}
 	return command(c, func(ctx context.Context, _ []string) error {
-		return p.examineTopics(ctx, o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
+		return examineTopics(ctx, p, o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
 			return topics.Init(ctx, cl, wants, creation)
 		})
 	})
 }
 
-func (p *program) topicsCheckCommand() *cobra.Command {
+func topicsCheckCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check",
 		Short: "Verify partitions, cleanup.policy and max.message.bytes",
@@ -67,14 +67,14 @@ func (p *program) topicsCheckCommand() *cobra.Command {
 	o.needed = true
 	asJSON := c.Flags().Bool("json", false, "print one JSON object a topic")
 	return command(c, func(ctx context.Context, _ []string) error {
-		return p.examineTopics(ctx, o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
+		return examineTopics(ctx, p, o, *asJSON, func(cl *kafkaconn.Cluster, wants []topics.Want) ([]topics.Finding, error) {
 			return topics.Check(ctx, cl, wants)
 		})
 	})
 }
 
-func (p *program) examineTopics(ctx context.Context, o *options, asJSON bool, examine func(*kafkaconn.Cluster, []topics.Want) ([]topics.Finding, error)) error {
-	s, err := p.connect(ctx, o)
+func examineTopics(ctx context.Context, p *program, o *options, asJSON bool, examine func(*kafkaconn.Cluster, []topics.Want) ([]topics.Finding, error)) error {
+	s, err := connect(ctx, p, o)
 	if err != nil {
 		return err
 	}

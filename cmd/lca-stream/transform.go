@@ -19,7 +19,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-func (p *program) transformCommand() *cobra.Command {
+func transformCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "transform",
 		Short: "Whiten live records with the newest snapshot, or files with any",
@@ -43,9 +43,9 @@ transform.why, transform.layout, source.on_invalid, …`,
 	f := offlineFlagsOf(c)
 	return command(c, func(ctx context.Context, _ []string) error {
 		if f.given() {
-			return p.transformFiles(ctx, o, f)
+			return transformFiles(ctx, p, o, f)
 		}
-		return p.onTopics(ctx, c, o, topics, func(ctx context.Context, s *system) error { return s.transform(ctx) })
+		return onTopics(ctx, p, c, o, topics, func(ctx context.Context, s *Process) error { return (&whitening{Process: s}).transform(ctx) })
 	})
 }
 
@@ -67,8 +67,16 @@ func stopped(ctx context.Context, err error) error {
 	return err
 }
 
+// whitening is the transform of a process.
+type whitening struct {
+	*Process
+
+	learns      bool // the process has a learner, too
+	fromHistory bool // … that learns all records that are there first
+}
+
 // transform follows the snapshot topic and whitens until ctx ends.
-func (s *system) transform(ctx context.Context) error {
+func (s *whitening) transform(ctx context.Context) error {
 	if s.config.Model.By.Keyed() {
 		return s.transformKeyed(ctx)
 	}
@@ -104,7 +112,7 @@ func (s *system) transform(ctx context.Context) error {
 }
 
 // whiten whitens with the model that is followed, or with keyed models unless they are nil.
-func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig, models *pipeline.KeyedModels) error {
+func (s *whitening) whiten(ctx context.Context, shared pipeline.TransformConfig, models *pipeline.KeyedModels) error {
 	if shared.UntilModel == pipeline.Hold {
 		s.stats.SetHold(s.config.Snapshot.Topic)
 	}
@@ -124,7 +132,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig, mo
 	if models != nil {
 		members = &keptModels{members, models}
 	}
-	o := &transforms{system: s, shared: shared, models: models, positions: s.positions(s.config.Source.Group, ""), lags: lags}
+	o := &transforms{whitening: s, shared: shared, models: models, positions: s.positions(s.config.Source.Group, ""), lags: lags}
 	o.positions.Written = s.written(shared.DeadLetter)
 	o.renew, o.gaps = s.renewal(ctx, o.positions), s.gaps(o.positions)
 	t := &pipeline.Transforms{Members: members, Log: s.log.With("stage", "transform"), Stats: s.stats, Open: o.open}
@@ -133,7 +141,7 @@ func (s *system) whiten(ctx context.Context, shared pipeline.TransformConfig, mo
 
 // transforms opens the loops of partitions, and holds what they share.
 type transforms struct {
-	*system
+	*whitening
 	shared    pipeline.TransformConfig
 	models    *pipeline.KeyedModels // nil: there is one model for all rows
 	positions *pipeline.Positions
@@ -181,7 +189,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	if err != nil {
 		return nil, o.cluster.Explain(err)
 	}
-	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("stage", "transform", "partition", p.String()), min(o.system.grace(), rebalanceTimeout*8/10)
+	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.stats, o.log.With("stage", "transform", "partition", p.String()), min(o.grace(), rebalanceTimeout*8/10)
 	loop.Spread, loop.Renew, loop.Epochs = spread, &pipeline.Renewal{Every: o.renew.Every, Markers: positions.Markers}, positions.Epochs(loop.Start)
 	loop.Outputs = &pipeline.Outputs{Positions: positions, Partition: p}
 	if o.config.Source.Assignment == config.AssignStatic { // otherwise the group says who owns the partition
@@ -203,7 +211,7 @@ func (o *transforms) becomes() func(*source.Message) int64 {
 func (o *transforms) idle() time.Duration { return min(o.renew.Every/2, transformIdle) }
 
 // gathering is how long a transaction waits to be filled, or what bounds those that do not wait.
-func (s *system) gathering() (wait time.Duration, rate *source.Rate) {
+func (s *whitening) gathering() (wait time.Duration, rate *source.Rate) {
 	if wait = s.config.Transform.MaxDelay; wait > 0 {
 		return wait, nil
 	}
@@ -237,7 +245,7 @@ func (o *transforms) batches() (bytes, parts int) {
 // whitened asks for the features, and for the rest where the output is made of columns rather than of the input's bytes.
 // A column with a name of ours is asked for in any case, because such an input is set aside; so all are, where these names are not known
 // because the only feature may be a list of any length.
-func (s *system) whitened() format.Config {
+func (s *whitening) whitened() format.Config {
 	needed, output := s.featuresOnly(), outputOf(s.config)
 	if needed.Only && output.Passthrough {
 		needed.OnlyOf = output.Format.Copied()
@@ -257,9 +265,9 @@ func withValues(needed format.Config, by modelkey.By) format.Config {
 }
 
 // grace returns the shutdown timeout less some time for leaving the group and closing connections.
-func (s *system) grace() time.Duration { return s.config.ShutdownTimeout * 8 / 10 }
+func (s *Process) grace() time.Duration { return s.config.ShutdownTimeout * 8 / 10 }
 
-func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig, error) {
+func (s *whitening) transformConfig(ctx context.Context) (pipeline.TransformConfig, error) {
 	c := s.config
 	dead, err := s.deadLetter(ctx)
 	if err != nil {
@@ -289,7 +297,7 @@ func (s *system) transformConfig(ctx context.Context) (pipeline.TransformConfig,
 	}, nil
 }
 
-func (s *system) follow() *pipeline.Follow {
+func (s *whitening) follow() *pipeline.Follow {
 	c := s.config
 	return &pipeline.Follow{
 		Open: s.openLog(c.Snapshot.Topic), OpenAt: s.openLogAt(c.Snapshot.Topic), End: s.end(c.Snapshot.Topic, source.LatestStable),
@@ -299,13 +307,13 @@ func (s *system) follow() *pipeline.Follow {
 }
 
 // thresholds returns when to stop because of records that cannot be used.
-func (s *system) thresholds() pipeline.DeadLetter {
+func (s *Topics) thresholds() pipeline.DeadLetter {
 	c := s.config.DeadLetter
 	return pipeline.DeadLetter{Topic: c.Topic, Group: s.config.Source.Group, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == config.Warn, StopAtTooLarge: c.OnTooLarge == config.Stop}
 }
 
 // alarms returns where events go: to the partition that Kafka's own clients choose for their key.
-func (s *system) alarms(ctx context.Context) (pipeline.Alarms, error) {
+func (s *Topics) alarms(ctx context.Context) (pipeline.Alarms, error) {
 	a := pipeline.Alarms{Topic: s.config.Alarms.Topic, ModelID: s.config.Snapshot.ModelID, PBelow: s.config.Alarms.PBelow}
 	if a.Topic == "" {
 		return a, nil
@@ -325,7 +333,7 @@ func (s *system) alarms(ctx context.Context) (pipeline.Alarms, error) {
 	return a, nil
 }
 
-func (s *system) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
+func (s *Topics) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
 	d := s.thresholds()
 	if d.Topic == "" {
 		return d, nil

@@ -95,7 +95,7 @@ func (f *offlineFlags) check(o *options) (rowfile.Kind, error) {
 }
 
 // transformFiles whitens the rows of files and pipes with one model.
-func (p *program) transformFiles(ctx context.Context, o *options, f *offlineFlags) error {
+func transformFiles(ctx context.Context, p *program, o *options, f *offlineFlags) error {
 	kind, err := f.check(o)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (p *program) transformFiles(ctx context.Context, o *options, f *offlineFlag
 	if err != nil {
 		return err
 	}
-	model, err := p.offlineModel(ctx, o, f, cfg)
+	model, err := offlineModel(ctx, p, o, f, cfg)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (p *program) transformFiles(ctx context.Context, o *options, f *offlineFlag
 }
 
 // offlineModel reads the model.
-func (p *program) offlineModel(ctx context.Context, o *options, f *offlineFlags, cfg *config.Config) (s *snapshot.Snapshot, err error) {
+func offlineModel(ctx context.Context, p *program, o *options, f *offlineFlags, cfg *config.Config) (s *snapshot.Snapshot, err error) {
 	if f.model != "" {
 		if s, err = readSnapshotFile(f.model); err == nil {
 			err = contradiction(cfg, f.model, s)
@@ -144,7 +144,7 @@ func (p *program) offlineModel(ctx context.Context, o *options, f *offlineFlags,
 	if err := oneModel(cfg, "transform --input"); err != nil {
 		return nil, err
 	}
-	err = p.withTopic(ctx, o, func(id string, a *snapshot.Assembler) error {
+	err = withTopic(ctx, p, o, func(id string, a *snapshot.Assembler) error {
 		s, err = pick(a, id, version)
 		return err
 	})

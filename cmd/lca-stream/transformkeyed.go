@@ -19,7 +19,7 @@ const (
 )
 
 // transformKeyed whitens with a model for each value of model.by until ctx ends.
-func (s *system) transformKeyed(ctx context.Context) error {
+func (s *whitening) transformKeyed(ctx context.Context) error {
 	shared, err := s.transformConfig(ctx)
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (s *system) transformKeyed(ctx context.Context) error {
 	return err
 }
 
-func (s *system) keyedModels(shared *pipeline.TransformConfig, fail func(error)) *pipeline.KeyedModels {
+func (s *whitening) keyedModels(shared *pipeline.TransformConfig, fail func(error)) *pipeline.KeyedModels {
 	c := s.config
 	return &pipeline.KeyedModels{
 		Open: func(ctx context.Context, partition int32, from int64) (pipeline.ModelLog, error) {
@@ -61,7 +61,7 @@ func (s *system) keyedModels(shared *pipeline.TransformConfig, fail func(error))
 
 // modelMemory is the most that the models of a stage take: model.memory, or half of memory.limit if that is less. Garbage beyond
 // garbageOfModels is counted in, as are the buffers around it, so that a process stays below model.memory and 256 MiB.
-func (s *system) modelMemory() int {
+func (s *Process) modelMemory() int {
 	const garbageOfModels, buffers = 256 << 20, 64 << 20
 	most := min(s.config.Model.Memory, int(s.limit/2))
 	return min(most, (most+garbageOfModels)*100/(100+garbageLeast)-buffers)

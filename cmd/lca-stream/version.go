@@ -50,7 +50,7 @@ func buildInfo() build {
 	return b
 }
 
-func (p *program) versionCommand() *cobra.Command {
+func versionCommand(p *program) *cobra.Command {
 	c := &cobra.Command{Use: "version", Short: "Print the version of this binary"}
 	var asJSON bool
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")

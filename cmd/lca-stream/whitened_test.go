@@ -34,7 +34,7 @@ func TestWhitened(t *testing.T) {
 		{list, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","v":[1,2,3]}`, 1},
 		{list, pipeline.FormatInput, true, pipeline.LayoutColumns, `{"id":"a","v":[1,2,3],"lca_2":0}`, 3},
 	} {
-		s := &system{config: config.Default()}
+		s := &whitening{Process: &Process{system: &system{Topics: &Topics{config: config.Default()}}}}
 		s.config.Source.Features = c.features
 		s.config.Transform.Format, s.config.Transform.Passthrough, s.config.Transform.Layout = c.format, c.passthrough, c.layout
 		d, err := format.NewDecoder(s.whitened())
