@@ -58,7 +58,7 @@ func openOnly(p *program, o *options) (*system, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSystem(cfg, p.quietLogger(cfg.Logger), pipeline.NewStats())
+	return newSystem(cfg, quietLogger(p, cfg.Logger), pipeline.NewStats())
 }
 
 // connect is open, once a broker answers.
@@ -97,7 +97,7 @@ func (s *Topics) registryChanged(cause error) {
 
 // quietLogger logs warnings and worse, unless the configuration asks for more: commands that print
 // an answer should print nothing else.
-func (p *program) quietLogger(c config.Logger) *slog.Logger {
+func quietLogger(p *program, c config.Logger) *slog.Logger {
 	if c.Level == config.LevelInfo {
 		c.Level = config.LevelWarn
 	}

@@ -107,7 +107,7 @@ func openProcess(ctx context.Context, c *config.Config, log *slog.Logger, stages
 	s.stats.SetReady(pipeline.Readiness{Reason: "connecting"})
 	if c.HTTP.Listen != "" {
 		s.status, err = status.Start(status.Config{
-			Listen: c.HTTP.Listen, Hosts: c.HTTP.AllowedHosts, Debug: c.HTTP.DebugEndpoints, Build: buildInfo().status(), Stats: s.stats, Log: log,
+			Listen: c.HTTP.Listen, Hosts: c.HTTP.AllowedHosts, Debug: c.HTTP.DebugEndpoints, Build: statusBuild(buildInfo()), Stats: s.stats, Log: log,
 			Names: s.names, Model: s.finder(), Label: s.label, Trouble: last.Trouble, Masked: func() any { return config.Print(c) },
 		})
 		if err != nil {

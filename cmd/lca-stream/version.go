@@ -73,7 +73,7 @@ func (b build) String() string {
 	return fmt.Sprintf("lca-stream %s\nmodule   %s\nrevision %s\ngo       %s %s\n", b.Version, b.Module, revision, b.Go, b.Platform)
 }
 
-// status returns what the status page shows of the build.
-func (b build) status() status.Build {
+// statusBuild returns what the status page shows of the build.
+func statusBuild(b build) status.Build {
 	return status.Build{Version: b.Version, Revision: b.Revision, GoVersion: b.Go}
 }
