@@ -145,7 +145,7 @@ func lintRendered(t *testing.T, text string) {
 	p, stdout, _ := inTest()
 	p.stdin = strings.NewReader(text)
 	p.getenv = func(name string) (string, bool) { return "my-pod-0", name == "HOSTNAME" } // which every container has
-	if code := run(t.Context(), p, []string{"lint", "-"}); code != exitDone {
+	if code := execute(t.Context(), p, []string{"lint", "-"}); code != exitDone {
 		t.Errorf("lint of the rendered configuration: exit code %d\n%s\n%s", code, stdout, text)
 	}
 }
@@ -172,7 +172,7 @@ func takesArguments(t *testing.T, o object) {
 	t.Helper()
 	for _, c := range o.Spec.Template.Spec.Containers {
 		p, _, stderr := inTest()
-		if code := run(t.Context(), p, append(c.Args, "--help")); len(c.Args) == 0 || code != exitDone {
+		if code := execute(t.Context(), p, append(c.Args, "--help")); len(c.Args) == 0 || code != exitDone {
 			t.Errorf("%s %s has arguments %q: exit code %d\n%s", o.Kind, o.Metadata.Name, c.Args, code, stderr)
 		}
 	}

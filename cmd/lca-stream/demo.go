@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/internal/demo"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/demo/toy"
 	"github.com/lca-stream/lca-stream/internal/embedded"
 )
 
@@ -39,13 +39,13 @@ records and compares each with the labels, which the learner never saw. Nothing 
 	}
 	f := demoFlags{}
 	c.Flags().IntVar(&f.rows, "rows", 20000, "`ROWS` to stream before the judging")
-	c.Flags().StringVar(&f.data, "data", "five", "data `NAME`: "+strings.Join(demo.Names(), ", "))
+	c.Flags().StringVar(&f.data, "data", "five", "data `NAME`: "+strings.Join(toy.Names(), ", "))
 	c.Flags().Uint64Var(&f.seed, "seed", 1, "`SEED` of the data")
 	c.Flags().StringVar(&f.http, "http", "127.0.0.1:0", "`ADDR` of the status page; port 0 takes any free one, and an empty ADDR is none")
 	c.Flags().BoolVar(&f.keep, "keep", false, "go on streaming after the judging, with the status page and the broker up, until interrupted")
 	c.Flags().DurationVar(&f.pace, "pace", 0, "`DURATION` over which the rows are streamed, 0s is as fast as possible; by default 1m0s on a terminal, and 0s elsewhere and with --json")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
-	choices(c, "data", demo.Names()...)
+	choices(c, "data", toy.Names()...)
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if f.rows < 1000 {
 			return fmt.Errorf("--rows is %d; want at least 1000, or there is little to learn from", f.rows)
@@ -56,8 +56,8 @@ records and compares each with the labels, which the learner never saw. Nothing 
 		if !c.Flags().Changed("pace") && isTerminal(p.stderr) && !f.json {
 			f.pace = demoPace
 		}
-		if !slices.Contains(demo.Names(), f.data) {
-			return fmt.Errorf("--data is %q; want one of %s", f.data, strings.Join(demo.Names(), ", "))
+		if !slices.Contains(toy.Names(), f.data) {
+			return fmt.Errorf("--data is %q; want one of %s", f.data, strings.Join(toy.Names(), ", "))
 		}
 		return nil
 	}
@@ -65,7 +65,7 @@ records and compares each with the labels, which the learner never saw. Nothing 
 }
 
 func runDemo(ctx context.Context, p *program, f demoFlags) error {
-	stream, err := demo.Open(f.data, f.seed)
+	stream, err := toy.Open(f.data, f.seed)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func demoStopped(ctx context.Context, p *program, err error) error {
 }
 
 // demoConfig is configs/demo.yaml, except for the addresses, which are not known beforehand, and what depends on the data.
-func demoConfig(f demoFlags, stream *demo.Stream, broker string) *config.Config {
+func demoConfig(f demoFlags, stream *toy.Stream, broker string) *config.Config {
 	c := config.Default()
 	c.Kafka.Brokers = []string{broker}
 	c.HTTP.Listen = f.http

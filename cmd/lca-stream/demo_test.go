@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/internal/demo"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/demo/toy"
 )
 
 // The demo runs with configs/demo.yaml, except for the addresses.
@@ -19,7 +19,7 @@ func TestDemoConfigIsTheExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := demo.Open("five", 1)
+	stream, err := toy.Open("five", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestDemoStoppedEarly(t *testing.T) {
 		}
 		return said.Write(b)
 	})
-	if code := run(ctx, p, []string{"demo", "--rows", "1000", "--pace", "1h", "--http", ""}); code != exitDone {
+	if code := execute(ctx, p, []string{"demo", "--rows", "1000", "--pace", "1h", "--http", ""}); code != exitDone {
 		t.Errorf("exit code %d:\n%s", code, &said)
 	}
 	if !strings.Contains(said.String(), "Stopped before all rows had come, so nothing was compared.") || stdout.Len() > 0 {

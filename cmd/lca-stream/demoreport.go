@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lca-stream/lca-stream/internal/demo"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/demo/toy"
 )
 
 // demoResult is the JSON object of --json; every number in it was computed in this run.
@@ -32,7 +32,7 @@ type demoNLL struct {
 	LCA      float64 `json:"lca"`
 }
 
-func reportDemo(p *program, f demoFlags, s *demo.Stream, r *demoResult) error {
+func reportDemo(p *program, f demoFlags, s *toy.Stream, r *demoResult) error {
 	if f.json {
 		return json.NewEncoder(p.stdout).Encode(r)
 	}
@@ -41,7 +41,7 @@ func reportDemo(p *program, f demoFlags, s *demo.Stream, r *demoResult) error {
 }
 
 // story tells what was streamed, what was found in it, and what to try next.
-func (r *demoResult) story(s *demo.Stream) string {
+func (r *demoResult) story(s *toy.Stream) string {
 	once := "every row came back exactly once"
 	if !r.ExactlyOnce {
 		once = "NOT every row came back exactly once"

@@ -5,12 +5,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lca-stream/lca-stream/internal/demo"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/demo/toy"
 )
 
 // What the demo tells, word for word.
 func TestDemoTellsAStory(t *testing.T) {
-	s, err := demo.Open("five", 1)
+	s, err := toy.Open("five", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +69,8 @@ func TestDemoVerdict(t *testing.T) {
 
 // A row is known again after the rounding of a way through float32 with its mean taken out; other rows are not.
 func TestLabelsAreFoundAgain(t *testing.T) {
-	for _, name := range demo.Names() {
-		s, err := demo.Open(name, 1)
+	for _, name := range toy.Names() {
+		s, err := toy.Open(name, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

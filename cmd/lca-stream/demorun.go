@@ -15,7 +15,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
-	"github.com/lca-stream/lca-stream/internal/demo"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/demo/toy"
+	"github.com/lca-stream/lca-stream/internal/clustering"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -31,7 +32,7 @@ const (
 // demoRun streams, waits, and judges.
 type demoRun struct {
 	system *Process
-	stream *demo.Stream
+	stream *toy.Stream
 	flags  demoFlags
 	screen *screen
 	failed <-chan error
@@ -43,7 +44,7 @@ type demoRun struct {
 	schema   *arrow.Schema
 }
 
-func newDemoRun(ctx context.Context, s *Process, stream *demo.Stream, f demoFlags, show *screen, failed <-chan error) (*demoRun, error) {
+func newDemoRun(ctx context.Context, s *Process, stream *toy.Stream, f demoFlags, show *screen, failed <-chan error) (*demoRun, error) {
 	producer, err := s.openSink(ctx, "demo-producer")
 	if err != nil {
 		return nil, err
@@ -254,7 +255,7 @@ func (d *demoRun) found(out *demoReader, rows int, seconds float64) *demoResult 
 
 // judge clusters the last records three ways and compares each with the truth. Meanwhile goOn may stream.
 func (d *demoRun) judge(out *demoReader, r *demoResult) error {
-	whitened, err := demo.Whiten(out.raw, d.stream.Dim)
+	whitened, err := clustering.Whiten(out.raw, d.stream.Dim)
 	if err != nil {
 		return err
 	}
@@ -263,8 +264,8 @@ func (d *demoRun) judge(out *demoReader, r *demoResult) error {
 		dim int
 		ari *float64
 	}{{out.raw, d.stream.Dim, &r.ARI.Raw}, {whitened, d.stream.Dim, &r.ARI.Whitened}, {out.y, len(out.y) / len(out.labels), &r.ARI.LCA}} {
-		found := demo.Spectral(c.x, c.dim, d.stream.Clusters, rand.New(rand.NewPCG(d.flags.seed, 2)))
-		*c.ari = demo.AdjustedRand(found, out.labels)
+		found := clustering.Spectral(c.x, c.dim, d.stream.Clusters, rand.New(rand.NewPCG(d.flags.seed, 2)))
+		*c.ari = clustering.AdjustedRand(found, out.labels)
 	}
 	return nil
 }

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/demo/toy"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
-	"github.com/lca-stream/lca-stream/internal/demo"
 )
 
 // screen shows the demo's progress: on a terminal a few lines that are redrawn, elsewhere a line now and then, and
@@ -40,7 +40,7 @@ func newScreen(p *program, f demoFlags, s *Process) *screen {
 	return sc
 }
 
-func (s *screen) begin(stream *demo.Stream, f demoFlags) {
+func (s *screen) begin(stream *toy.Stream, f demoFlags) {
 	if s.quiet {
 		return
 	}
@@ -51,7 +51,7 @@ func (s *screen) begin(stream *demo.Stream, f demoFlags) {
 }
 
 // opening says what will be streamed, and what the learner does not know.
-func opening(stream *demo.Stream, f demoFlags) string {
+func opening(stream *toy.Stream, f demoFlags) string {
 	how := "as fast as it goes"
 	if f.pace > 0 {
 		how = "over " + f.pace.String()

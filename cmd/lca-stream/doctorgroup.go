@@ -93,10 +93,10 @@ func (d *doctor) positions(ctx context.Context) {
 		return
 	}
 	const remedy = "`lca-stream offsets show` has the positions, `offsets reset` moves them"
-	if stop := (*pipeline.Stop)(nil); errors.As(all.fault, &stop) {
+	if stop := (*pipeline.Stop)(nil); errors.As(all.Cause, &stop) {
 		d.fault("positions", stop.Remedy, "the checkpoint cannot be read: %v", stop.Err)
-	} else if all.fault != nil {
-		d.fault("positions", remedy, "the checkpoint cannot be read: %v", all.fault)
+	} else if all.Cause != nil {
+		d.fault("positions", remedy, "the checkpoint cannot be read: %v", all.Cause)
 	}
 	faults := d.faults
 	for _, p := range all.Partitions {

@@ -100,14 +100,14 @@ func mustRun[T any](t *testing.T, dir, stdin string, args ...string) (result T) 
 func TestEM(t *testing.T) {
 	dir := emFiles(t)
 	features := []string{"--set", "source.features=[a, b]", "--set", "lca.nu_unit=covariance"}
-	replay := func(steps, output string) replayResult {
+	replayed := func(steps, output string) replayResult {
 		args := []string{"replay", "--algorithm", "lca-gauss", "--passes", steps, "--input", "a.arrow", "--input", "b.arrows", "-o", output, "--json"}
 		return mustRun[replayResult](t, dir, "", append(args, features...)...)
 	}
-	replay("1", "m.arrows")
+	replayed("1", "m.arrows")
 	var last maximized
 	for _, steps := range []string{"1", "2", "3", "4"} {
-		want := replay(steps, "whole.arrows")
+		want := replayed(steps, "whole.arrows")
 		mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "a.arrow", "--input", "b.arrows", "-o", "both.sums")
 		mustRun[any](t, dir, "b.arrows", "em", "expect", "--model", "m.arrows", "--part", "1", "--input", "-", "-o", "b.sums")
 		mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "a.arrow", "-o", "a.sums")

@@ -25,7 +25,7 @@ func TestHistoryFlag(t *testing.T) {
 	if err := checkHistory(keyed); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "model.by is key") {
 		t.Errorf("with a model for each value: %v", err)
 	}
-	if code := run(t.Context(), p, []string{"learn", "-c", "none.yaml", "--from-history", "--from-snapshot", "7"}); code != exitUsage {
+	if code := execute(t.Context(), p, []string{"learn", "-c", "none.yaml", "--from-history", "--from-snapshot", "7"}); code != exitUsage {
 		t.Errorf("exit code %d with both flags:\n%s", code, stderr)
 	}
 }

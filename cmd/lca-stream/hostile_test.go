@@ -32,7 +32,7 @@ type commands struct {
 func (c *commands) run(args ...string) {
 	c.t.Helper()
 	p, stdout, stderr := inTest()
-	run(c.t.Context(), p, args)
+	execute(c.t.Context(), p, args)
 	printed := stdout.String() + stderr.String()
 	c.quoted(strings.Join(args, " "), printed)
 	if printed == "" {
@@ -169,7 +169,7 @@ func TestNothingInTheLogCommandsTheTerminal(t *testing.T) {
 	for _, format := range []config.Choice{config.LogText, config.LogJSON} {
 		p, _, stderr := inTest()
 		p.log = nil
-		run(t.Context(), p, []string{"version"}) // its streams are those of a command
+		execute(t.Context(), p, []string{"version"}) // its streams are those of a command
 		log := p.logger(config.Logger{Level: config.LevelInfo, Format: format})
 		log.Warn(hostile, "error", errors.New(hostile), hostile, hostile, "at", time.Now())
 		c.quoted(string(format), stderr.String())

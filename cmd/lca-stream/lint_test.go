@@ -59,11 +59,11 @@ func lintOne(t *testing.T, bad txtar.File) []byte {
 		t.Fatal(err)
 	}
 	p, text, stderr := inTest()
-	if code := run(t.Context(), p, []string{"lint", bad.Name}); code != exitUsage || stderr.Len() > 0 {
+	if code := execute(t.Context(), p, []string{"lint", bad.Name}); code != exitUsage || stderr.Len() > 0 {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	p, asJSON, _ := inTest()
-	run(t.Context(), p, []string{"lint", "--format", "json", bad.Name})
+	execute(t.Context(), p, []string{"lint", "--format", "json", bad.Name})
 	var fault struct {
 		File, Path, Message, Remedy string
 		Line, Column                int

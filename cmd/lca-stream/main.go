@@ -24,9 +24,10 @@ func realMain() int {
 		os.Exit(exitInterrupted)
 	}()
 	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
-	return run(ctx, p, os.Args[1:])
+	return execute(ctx, p, os.Args[1:])
 }
 
-func run(ctx context.Context, p *program, args []string) int {
+// execute runs one command line and returns its exit code.
+func execute(ctx context.Context, p *program, args []string) int {
 	return p.run(ctx, rootCommand(p), args)
 }

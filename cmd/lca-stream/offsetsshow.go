@@ -18,15 +18,15 @@ import (
 
 // shownOffsets is the output of show.
 type shownOffsets struct {
-	Topic      string   `json:"topic"`
-	TopicID    string   `json:"topic_id"`
-	Group      string   `json:"group"`
-	Members    int      `json:"members"`
-	Foreign    []string `json:"foreign_members,omitempty"` // members that are not this program
-	Learners   *int     `json:"learners,omitempty"`        // members of the group of the learners, which model.by has
-	ModelID    string   `json:"model_id"`
-	Fault      string   `json:"fault,omitempty"` // why the checkpoint cannot be read
-	fault      error
+	Topic      string           `json:"topic"`
+	TopicID    string           `json:"topic_id"`
+	Group      string           `json:"group"`
+	Members    int              `json:"members"`
+	Foreign    []string         `json:"foreign_members,omitempty"` // members that are not this program
+	Learners   *int             `json:"learners,omitempty"`        // members of the group of the learners, which model.by has
+	ModelID    string           `json:"model_id"`
+	Fault      string           `json:"fault,omitempty"` // why the checkpoint cannot be read
+	Cause      error            `json:"-"`               // … as an error
 	Partitions []shownPartition `json:"partitions"`
 }
 
@@ -129,7 +129,7 @@ func resumes(ctx context.Context, s *system, learn *pipeline.Known, all *shownOf
 	checkpoint, err := s.checkpoints().Peek(ctx)
 	switch {
 	case err != nil:
-		all.Fault, all.fault = err.Error(), err
+		all.Fault, all.Cause = err.Error(), err
 	case checkpoint != nil:
 		return checkpoint.Offsets
 	}

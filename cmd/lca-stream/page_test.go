@@ -22,7 +22,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/lca-stream/lca-stream/internal/status"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
@@ -238,7 +238,9 @@ func startDemo(t *testing.T) *demoProcess {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := &demoProcess{cancel: cancel, ended: make(chan int, 1), output: &transcript{said: make(chan struct{}, 1)}}
 	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: d.output, getenv: os.LookupEnv}
-	go func() { d.ended <- run(ctx, p, []string{"demo", "--keep", "--pace", "20s", "--http", "127.0.0.1:0"}) }()
+	go func() {
+		d.ended <- execute(ctx, p, []string{"demo", "--keep", "--pace", "20s", "--http", "127.0.0.1:0"})
+	}()
 	t.Cleanup(func() { d.stop(t) })
 	d.await(t, "Live page: ")
 	d.url = regexp.MustCompile(`http://\S+/`).FindString(d.output.String())

@@ -53,7 +53,7 @@ func TestCommandsOutliveAClosedConnection(t *testing.T) {
 			return nil, errors.New("closed"), true
 		})
 		p, stdout, stderr := inTest()
-		code := run(t.Context(), p, args)
+		code := execute(t.Context(), p, args)
 		lock.Lock()
 		over = true
 		lock.Unlock()

@@ -46,17 +46,17 @@ func TestReplayOfAPart(t *testing.T) {
 	if err := c.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	replay := func(args ...string) replayResult {
+	replayed := func(args ...string) replayResult {
 		return h.replay(t, append(args, "-o", filepath.Join(t.TempDir(), "m.arrows"))...)
 	}
-	all := replay()
+	all := replayed()
 	for _, c := range []struct {
 		every, passes string
 		read, learnt  float64 // share of the rows
 	}{{"2", "1", 1. / 2, 1. / 2}, {"3", "2", 1. / 3, 2. / 3}, {"4", "1", 1, 1. / 4}} {
 		args := []string{"--every", c.every, "--passes", c.passes}
-		got := replay(args...)
-		if again := replay(args...); again.Fingerprint != got.Fingerprint {
+		got := replayed(args...)
+		if again := replayed(args...); again.Fingerprint != got.Fingerprint {
 			t.Errorf("%v gives %s and then %s", args, got.Fingerprint, again.Fingerprint)
 		}
 		n := float64(all.Rows)

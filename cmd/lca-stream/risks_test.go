@@ -75,7 +75,7 @@ func TestRisksAreSaidAtTheStart(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			p, stdout, stderr := inTest()
-			run(t.Context(), p, []string{command, "--set", "kafka.brokers=" + b.Addrs()[0], "--set", "http.listen=", "-c", os.DevNull,
+			execute(t.Context(), p, []string{command, "--set", "kafka.brokers=" + b.Addrs()[0], "--set", "http.listen=", "-c", os.DevNull,
 				"--set", "source.registry.url=http://127.0.0.1:1", "--set", "source.registry.username=u", "--set", "source.registry.password_file=" + password})
 			for _, says := range []string{"source.registry.url without TLS", "every user of this machine can read or write"} {
 				if said := stdout.String() + stderr.String(); !strings.Contains(said, says) {

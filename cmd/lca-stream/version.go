@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lca-stream/lca-stream/internal/status"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
 )
 
 // build describes the source of this binary.

@@ -11,7 +11,7 @@ import (
 )
 
 // digits is the data set that the demo carries: one list column of 64 pixels.
-const digits = "../demo/digits.arrow"
+const digits = "../../cmd/lca-stream/internal/demo/toy/digits.arrow"
 
 // sensorColumns are the features of the synthetic stream: its id is numeric too, and is no feature.
 const sensorColumns = "[temperature, pressure, flow, current, voltage, vibration, speed, humidity]"

@@ -51,10 +51,10 @@ var layers = []layer{
 	{"internal/kafkatest", "internal/embedded internal/testtools", "gonum.org", ""},
 	{"internal/tracing", "source", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
 	{"internal/testtools", "", "github.com gonum.org", ""},
-	{"internal/demo", "lca", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13", ""},
-	{"internal/status", "pipeline sink/snapshot internal/logs", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
+	{"internal/clustering", "", "github.com net os log time", ""},
+	{"cmd/lca-stream/internal/status", "pipeline sink/snapshot internal/logs", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
 	{"internal/bench", "source minibatch lca sink pipeline internal", "", ""},
-	{"internal/streams", "lca internal/demo", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13 net log time", ""},
+	{"internal/streams", "lca internal/clustering", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13 net log time", ""},
 	{"internal/e2e", "", "github.com gonum.org", ""},
 	{"internal/house", "", "github.com gonum.org", ""},
 }
@@ -139,7 +139,7 @@ func TestThePaperKnowsNothingOfTheStream(t *testing.T) {
 func TestImportRuleRefuses(t *testing.T) {
 	for _, c := range []struct{ dir, ours string }{
 		{"lca", "source"}, {"lca", "lca/online"}, {"lca/internal/prop1", "lca"}, {"lca/online", "source"}, {"lca/internal/kernel", "minibatch"}, {"source", "sink"}, {"source", "lca"}, {"minibatch", "lca"}, {"sink", "pipeline"},
-		{"pipeline", "cmd"}, {"pipeline", "source/kafkaconn"}, {"pipeline", "source/registry"}, {"source/format", "source/registry"}, {"source/kafkaconn", "source"}, {"internal/status", "lca"}, {"source/format/ipcguard", "internal/recordbatch"}, {"source/format/ipcguard", "source/format"}, {"source/format", "source"}, {"source/format", "source/kafkaconn"},
+		{"pipeline", "cmd"}, {"pipeline", "source/kafkaconn"}, {"pipeline", "source/registry"}, {"source/format", "source/registry"}, {"source/kafkaconn", "source"}, {"cmd/lca-stream/internal/status", "lca"}, {"source/format/ipcguard", "internal/recordbatch"}, {"source/format/ipcguard", "source/format"}, {"source/format", "source"}, {"source/format", "source/kafkaconn"},
 	} {
 		l, ok := layerOf(c.dir)
 		if !ok || l.may(c.ours) {

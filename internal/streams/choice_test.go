@@ -9,7 +9,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"github.com/lca-stream/lca-stream/internal/demo"
+	"github.com/lca-stream/lca-stream/internal/clustering"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 )
@@ -83,7 +83,7 @@ func clustersFound(t testing.TB, seed uint64) float64 {
 		labels[i] = int(l.cluster(x.RawRowView(i)))
 	}
 	m.Whiten(y, x)
-	return demo.AdjustedRand(labels, demo.KMeans(y.RawMatrix().Data, d, 5, r))
+	return clustering.AdjustedRand(labels, clustering.KMeans(y.RawMatrix().Data, d, 5, r))
 }
 
 // TestBrokenRelation holds that rows in which a column is no longer the sum of the others, by 0.3 of its standard deviation, score

@@ -17,7 +17,7 @@ import (
 
 // digits are the 1797 images of 8×8 pixels that the demo streams, in the order of their file.
 var digits = sync.OnceValues(func() (*mat.Dense, error) {
-	file, err := os.Open("../../internal/demo/digits.arrow")
+	file, err := os.Open("../../cmd/lca-stream/internal/demo/toy/digits.arrow")
 	if err != nil {
 		return nil, err
 	}

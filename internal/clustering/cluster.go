@@ -1,4 +1,4 @@
-package demo
+package clustering
 
 import (
 	"errors"
@@ -203,7 +203,7 @@ func Whiten(x []float64, dim int) ([]float64, error) {
 	cov.SymOuterK(1/float64(n), mat.NewDense(n, dim, slices.Clone(c)).T())
 	var eig mat.EigenSym
 	if !eig.Factorize(&cov, true) {
-		return nil, errors.New("demo: whitening: the eigenproblem did not converge")
+		return nil, errors.New("clustering: whitening: the eigenproblem did not converge")
 	}
 	var v, y mat.Dense
 	eig.VectorsTo(&v)

@@ -1,30 +1,12 @@
-package demo
+package toy
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
-)
 
-func TestAdjustedRand(t *testing.T) {
-	tests := []struct {
-		name string
-		a, b []int
-		want float64
-	}{
-		{"names do not matter", []int{0, 0, 1, 1}, []int{5, 5, 2, 2}, 1},
-		{"by hand: one pair in both, 2·3/6 expected", []int{0, 0, 1, 1}, []int{0, 0, 0, 1}, 0},
-		{"scikit-learn's documented example", []int{0, 0, 1, 2}, []int{0, 0, 1, 1}, 0.5714285714285714},
-		{"opposite splits are worse than chance", []int{0, 0, 1, 1}, []int{0, 1, 0, 1}, -0.5},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := AdjustedRand(tt.a, tt.b); math.Abs(got-tt.want) > 1e-12 {
-				t.Errorf("AdjustedRand = %v, want %v", got, tt.want)
-			}
-		})
-	}
-}
+	"github.com/lca-stream/lca-stream/internal/clustering"
+)
 
 // Two circles inside one another: k-means on the plane cannot part them, the graph can.
 func TestSpectralPartsCirclesThatKMeansCannot(t *testing.T) {
@@ -33,11 +15,11 @@ func TestSpectralPartsCirclesThatKMeansCannot(t *testing.T) {
 	for i := range labels {
 		x[2*i], x[2*i+1], labels[i] = circles(rng)
 	}
-	got := Spectral(x, 2, 2, rng)
-	if ari := AdjustedRand(got, labels); ari < 0.99 {
+	got := clustering.Spectral(x, 2, 2, rng)
+	if ari := clustering.AdjustedRand(got, labels); ari < 0.99 {
 		t.Errorf("spectral ARI = %.3f, want 1 on clean circles", ari)
 	}
-	if ari := AdjustedRand(KMeans(x, 2, 2, rng), labels); ari > 0.5 {
+	if ari := clustering.AdjustedRand(clustering.KMeans(x, 2, 2, rng), labels); ari > 0.5 {
 		t.Errorf("k-means ARI = %.3f: the case does not tell the two apart", ari)
 	}
 }
@@ -82,7 +64,7 @@ func TestWhitenGivesUnitCovariance(t *testing.T) {
 	n := 2000
 	x := make([]float64, n*s.Dim)
 	s.Next(x, make([]int, n))
-	y, err := Whiten(x, s.Dim)
+	y, err := clustering.Whiten(x, s.Dim)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestMetricsAreTheOnesPromised(t *testing.T) {
 
 // docs/operations.md lists every metric with what it means.
 func TestMetricsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operations.md")
+	page, err := os.ReadFile("../../../../docs/operations.md")
 	if err != nil {
 		t.Fatal(err)
 	}
