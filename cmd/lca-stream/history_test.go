@@ -19,12 +19,15 @@ func TestHistoryFlag(t *testing.T) {
 	if err := checkHistory(c); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "source.start_offset is latest") {
 		t.Errorf("with start_offset latest: %v", err)
 	}
-	p, _, stderr := inTest()
 	keyed := config.Default()
 	keyed.Model.By = modelkey.By{Place: modelkey.Key}
 	if err := checkHistory(keyed); exitCode(err) != exitUsage || !strings.Contains(err.Error(), "model.by is key") {
 		t.Errorf("with a model for each value: %v", err)
 	}
+}
+
+func TestHistoryFlags(t *testing.T) {
+	p, _, stderr := inTest()
 	if code := execute(t.Context(), p, []string{"learn", "-c", "none.yaml", "--from-history", "--from-snapshot", "7"}); code != exitUsage {
 		t.Errorf("exit code %d with both flags:\n%s", code, stderr)
 	}

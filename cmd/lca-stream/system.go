@@ -275,13 +275,13 @@ func (s *Topics) input(ctx context.Context) ([]source.Partition, error) {
 // spread returns a random wait of d on average.
 func spread(d time.Duration) time.Duration { return d/2 + rand.N(d) }
 
-// How much one Read gathers. A transaction of the transform should be worth its round trips, and worth the pause
-// after each, after which the Go runtime's monitor restarts at its highest rate. The learner puts nothing between two
-// batches, so small ones let a due snapshot out soon.
-const (
-	transformGather = 2 << 20
-	learnGather     = 64 << 10
-)
+// transformGather is how much one Read of the transform gathers: a transaction should be worth its round trips, and worth
+// the pause after each, after which the Go runtime's monitor restarts at its highest rate.
+const transformGather = 2 << 20
+
+// learnGather is how much one Read of the learner gathers. It puts nothing between two batches, so small ones let a due
+// snapshot out soon.
+const learnGather = 64 << 10
 
 // mostTransactions bounds the transactions per second that the partitions of a process begin together if
 // transform.max_delay is auto. A transaction takes 1.7 ms of a broker's core, so these are most of one core. With 50
