@@ -2,6 +2,7 @@ package lca
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -9,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
@@ -282,4 +284,189 @@ func identity(x *mat.Dense) []int {
 		self[i] = i
 	}
 	return self
+}
+
+// A column is constant if its variance is below this share of its mean square. With all rows in memory the
+// moments are exact, and only the rounding of the rows themselves is left to tell from data: an sd of 1 on
+// an offset of 1e7, or of 1e-3 on 1e9, is data.
+const roundingVariance = 1e-26
+
+// working holds rows in the coordinates that are learnt in: the active columns only, centred, and divided by
+// their standard deviation s (for sparse columns see prop1.Sparse) unless ν is in the paper's absolute units. So
+// columns of 1e-9 and 1e9 live together, and ν is relative to the mean working variance, which is 1.
+type working struct {
+	prop1.ColumnScale
+	dim      int
+	constant []int     // indices of the columns that do not vary: weight 0 everywhere
+	mean     []float64 // μ, dim of them, in the input's units
+	scales   []float64 // Info.Scales
+	rows     *mat.Dense
+}
+
+func newWorking(x *mat.Dense, unit Unit) (*working, error) {
+	n, d := x.Dims()
+	if n < 2 {
+		return nil, fmt.Errorf("lca: fit: %d rows, want at least 2", n)
+	}
+	w := &working{dim: d, mean: make([]float64, d)}
+	sparse := prop1.SparseColumns(linalg.Elements(x), d)
+	left := sparse
+	for k := range d {
+		mean, variance := moments(x, k)
+		if math.IsNaN(variance) || math.IsInf(variance, 0) {
+			return nil, columnFault(x, k)
+		}
+		w.mean[k] = mean
+		if variance <= roundingVariance*(mean*mean+variance) {
+			w.constant = append(w.constant, k)
+			continue
+		}
+		w.Active = append(w.Active, k)
+		s := prop1.ScaleOf(variance, k, &left)
+		if unit == UnitAbsolute {
+			s = 1
+		}
+		w.Scale = append(w.Scale, s)
+	}
+	if len(w.Active) == 0 {
+		return nil, fmt.Errorf("lca: fit: all %d columns are constant, nothing to learn", d)
+	}
+	if unit != UnitAbsolute {
+		w.scales = w.Scales(d, sparse)
+	}
+	w.rows = w.of(x)
+	return w, nil
+}
+
+// of brings rows of the input into working coordinates: (x−μ)/s, subtracted first.
+func (w *working) of(x *mat.Dense) *mat.Dense {
+	n, _ := x.Dims()
+	y := mat.NewDense(n, len(w.Active), nil)
+	for i := range n {
+		xi, yi := x.RawRowView(i), y.RawRowView(i)
+		for a, k := range w.Active {
+			yi[a] = (xi[k] - w.mean[k]) / w.Scale[a]
+		}
+	}
+	return y
+}
+
+// covariance returns C_G = (1/n) Σ (x−μ)(x−μ)ᵀ of the rows (section 4, below eq. 6).
+func (w *working) covariance() *mat.SymDense {
+	n, _ := w.rows.Dims()
+	var c mat.Dense
+	linalg.Mul(&c, w.rows.T(), w.rows)
+	c.Scale(1/float64(n), &c)
+	return prop1.Symmetric(&c)
+}
+
+// logScale returns Σ log s, by which a density in working units exceeds one in the input's.
+func (w *working) logScale() float64 {
+	sum := 0.0
+	for _, s := range w.Scale {
+		sum += math.Log(s)
+	}
+	return sum
+}
+
+// moments returns the mean and the variance (divided by n) of column k, in two passes: the second
+// also takes the rounding error of the first out of both.
+func moments(x *mat.Dense, k int) (mean, variance float64) {
+	n, _ := x.Dims()
+	for i := range n {
+		mean += x.At(i, k) / float64(n)
+	}
+	rest, square := 0.0, 0.0
+	for i := range n {
+		r := x.At(i, k) - mean
+		rest += r / float64(n)
+		square += r * r / float64(n)
+	}
+	return mean + rest, math.Max(square-rest*rest, 0)
+}
+
+// columnFault names the first entry that spoilt column k's variance.
+func columnFault(x *mat.Dense, k int) error {
+	n, _ := x.Dims()
+	for i := range n {
+		if v := x.At(i, k); math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("lca: fit: row %d, column %d is %v: leave such rows out", i, k, v)
+		}
+	}
+	return fmt.Errorf("lca: fit: column %d is too large to square: divide it by a constant", k)
+}
+
+// reduceIterations is the length of the first run, and of each rerun, of LCA-Gauss-Red: "a few
+// iterations (40 in our experiments)".
+const reduceIterations = 40
+
+// reduce is LCA-Gauss-Red (section 4, "Escaping local optima"): EM rarely moves a dimension from
+// one part to the other, and stops with too many in the Parzen part. So
+//
+//  1. run LCA-Gauss for 40 iterations;
+//  2. transfer the columns of B_L whose e is nearest 1 to B_G, and rerun from there;
+//  3. search the number to transfer dichotomically, by the penalised leave-one-out NLL: start at
+//     half of d_P, keep what improves, halve what does not, until moving one column does not help;
+//  4. run to convergence.
+func (f *fitting) reduce(ctx context.Context) (state, error) {
+	start, err := f.start()
+	if err != nil {
+		return state{}, err
+	}
+	best, err := f.em(ctx, start, reduceIterations)
+	if err != nil {
+		return state{}, err
+	}
+	tried := map[int]bool{}
+	for move := max(1, prop1.Columns(best.BL)/2); move >= 1; {
+		keep := prop1.Columns(best.BL) - move
+		if keep < 1 || tried[keep] {
+			move /= 2
+			continue
+		}
+		tried[keep] = true
+		rerun, err := f.rerun(ctx, best, keep)
+		if err != nil {
+			return state{}, err
+		}
+		if rerun.Penalised < best.Penalised {
+			best = rerun
+			move = min(move, max(1, prop1.Columns(best.BL)/2))
+			continue
+		}
+		move /= 2
+	}
+	return f.converge(ctx, best)
+}
+
+// rerun is LCA-Gauss from s with all but keep columns of B_L transferred. A rerun that collapses
+// has lost the search, and is not an error.
+func (f *fitting) rerun(ctx context.Context, s state, keep int) (state, error) {
+	moved := s
+	moved.Parts, moved.Iter = transfer(s.Parts, keep), 0
+	found, err := f.em(ctx, moved, reduceIterations)
+	if errors.Is(err, prop1.ErrSingular) {
+		found.Penalised, err = math.Inf(1), nil
+	}
+	return found, err
+}
+
+// converge runs s to convergence, as a run of its own.
+func (f *fitting) converge(ctx context.Context, s state) (state, error) {
+	s.Iter = 0
+	return f.em(ctx, s, f.MaxIter)
+}
+
+// transfer moves columns from B_L to B_G and leaves the keep most local ones: B_L's columns are
+// I_G u / √e, so √e times them is what they would be in the Gaussian part.
+func transfer(b prop1.Parts, keep int) prop1.Parts {
+	all := b.Joined()
+	d, parzen := all.RawMatrix().Rows, prop1.Columns(b.BL)
+	for j := keep; j < parzen; j++ {
+		r := math.Sqrt(b.Ratio[j])
+		for i := range d {
+			all.Set(i, j, all.At(i, j)*r)
+		}
+	}
+	return prop1.Parts{BL: prop1.ColumnRange(all, 0, keep), BG: prop1.ColumnRange(all, keep, d), Ratio: b.Ratio}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/lca-stream/lca-stream/internal/nested"
 	"github.com/lca-stream/lca-stream/internal/typo"
@@ -353,4 +354,244 @@ func describe(schema *arrow.Schema, missing string) string {
 		b.WriteString(")")
 	}
 	return b.String()
+}
+
+// Choose chooses the features of a model that begins with a record, and returns the columns of numbers that it leaves
+// out, of which users should hear. It is ResolveRecord, except that an empty list of columns means those that a Survey
+// of the record proposes: from 100 rows on, values count too. Whatever reads the model later goes by its names.
+func Choose(rec arrow.Record, columns []string) (Features, []Judgement, error) {
+	return ChooseWithout(rec, columns, "")
+}
+
+// ChooseWithout is Choose, but where columns is empty the column of one name is not chosen: it says which model a row
+// belongs to. A list next to it is chosen as if it stood alone.
+func ChooseWithout(rec arrow.Record, columns []string, without string) (Features, []Judgement, error) {
+	var leftOut []Judgement
+	if len(columns) == 0 {
+		var err error
+		if columns, leftOut, err = propose(rec, without); err != nil {
+			return Features{}, nil, err
+		}
+	}
+	f, err := resolve(rec, columns)
+	return f, leftOut, err
+}
+
+// propose returns the columns that a survey of the record proposes, and the columns of numbers that it leaves out.
+func propose(rec arrow.Record, without string) (columns []string, leftOut []Judgement, err error) {
+	s := Survey{Without: without}
+	if rec.NumRows() > surveyedRows {
+		rec = rec.NewSlice(0, surveyedRows)
+		defer rec.Release()
+	}
+	if err := s.Add(rec, 0); err != nil {
+		return nil, nil, err
+	}
+	columns, leftOut = s.Features()
+	leftOut = slices.DeleteFunc(leftOut, func(j Judgement) bool { return !j.Column.Numeric && !j.Column.List })
+	only := len(leftOut) == 1 && leftOut[0].Column.Name == without
+	leftOut = slices.DeleteFunc(leftOut, func(j Judgement) bool { return j.Column.Name == without })
+	if len(columns) > 0 {
+		return columns, leftOut, nil
+	}
+	var lists, reasons []string
+	for _, j := range leftOut {
+		if j.Column.List {
+			lists = append(lists, j.Column.Name)
+		} else {
+			reasons = append(reasons, fmt.Sprintf("%q is %s", j.Column.Name, j.Reason))
+		}
+	}
+	switch {
+	case only:
+		return nil, nil, featureError(CodeNone, without, "is the only column of numbers, and says which model a row belongs to")
+	case len(lists) > 1:
+		return nil, nil, featureError(CodeAmbiguous, "", "%d list columns could be the features (%s): name one in source.features", len(lists), strings.Join(lists, ", "))
+	case len(reasons) > 0:
+		return nil, nil, featureError(CodeNone, "", "no column can be a feature unless source.features names it: %s", strings.Join(reasons, ", "))
+	}
+	if within := numbersWithin(rec.Schema()); within != "" {
+		return nil, nil, featureError(CodeNone, "", "columns within others are features only where source.features names them by their path, such as %q: `lca-stream init` proposes them all", within)
+	}
+	return nil, nil, featureError(CodeNone, "", "no numeric column among %s: send integers or floats, or one list column of them", describe(rec.Schema(), ""))
+}
+
+// numbersWithin returns the path of a number within a struct; "" if there is none.
+func numbersWithin(schema *arrow.Schema) string {
+	for _, leaf := range nested.Leaves(schema) {
+		if _, top := leaf.Top(); !top && (isNumber(leaf.Type) || isNumberList(leaf.Type)) {
+			return leaf.Name
+		}
+	}
+	return ""
+}
+
+// namedOr returns the named columns, or what the names and types of a schema propose.
+func namedOr(schema *arrow.Schema, columns []string, without string) ([]string, error) {
+	if len(columns) > 0 {
+		return columns, nil
+	}
+	empty := array.NewRecord(schema, emptyColumns(schema), 0)
+	defer empty.Release()
+	columns, _, err := propose(empty, without)
+	return columns, err
+}
+
+func emptyColumns(schema *arrow.Schema) []arrow.Array {
+	columns := make([]arrow.Array, schema.NumFields())
+	for i, field := range schema.Fields() {
+		columns[i] = array.MakeArrayOfNull(memory.DefaultAllocator, field.Type, 0)
+	}
+	return columns
+}
+
+// ResolveRecordWithout is ResolveRecord, but where columns is empty the column of one name is not chosen: it says which model a row
+// belongs to.
+func ResolveRecordWithout(rec arrow.Record, columns []string, without string) (Features, error) {
+	columns, err := namedOr(rec.Schema(), columns, without)
+	if err != nil {
+		return Features{}, err
+	}
+	return resolve(rec, columns)
+}
+
+// ColumnsOf returns the columns whose features have the names: the names themselves, or of v[0], v[1], … the list column v.
+func ColumnsOf(names []string) []string {
+	if list, ok := listOf(names); ok {
+		return []string{list}
+	}
+	return names
+}
+
+// Lacks returns an error about each of the columns under whose name a record has no number in any row, though it can be read: JSON objects without
+// the key, or with text there. Where that is so in every record, the name may be misspelt, and the error asks which one was meant, or the column is no
+// feature. A column of nothing but null does not tell.
+func (f *Features) Lacks(rec arrow.Record) map[string]error {
+	schema := rec.Schema()
+	p, err := f.planFor(schema)
+	if err != nil || !p.lacks && len(p.cells) == 0 {
+		return nil
+	}
+	lacks := map[string]error{}
+	names := f.Names
+	if base, isList := listOf(names); isList && (p.columns == nil || p.list) {
+		names = []string{base}
+	}
+	for j, name := range names {
+		if absent(schema, name) {
+			_, lacks[name] = find(schema, name, names)
+		} else if t := p.columns[j].Type; p.cells[t.ID()] && !p.hasNumber(rec, j) {
+			lacks[name] = noNumber(name, t)
+		}
+	}
+	return lacks
+}
+
+// hasNumber reports whether a column that is read cell by cell has a number in any row of a record, or nothing but null.
+func (p *plan) hasNumber(rec arrow.Record, j int) bool {
+	c, err := p.cellsOf(rec, j)
+	if err != nil {
+		return true
+	}
+	texts := false
+	for i := range int(rec.NumRows()) {
+		at, ok := c.at(i)
+		if !ok {
+			continue
+		}
+		var reason Reason
+		if p.list {
+			_, reason = c.list(at, nil)
+		} else {
+			_, reason = c.number(at)
+		}
+		if reason == ReasonNone {
+			return true
+		}
+		texts = texts || reason != ReasonNull
+	}
+	return !texts
+}
+
+// noNumber is the error of a column that is no feature by its type.
+func noNumber(name string, t arrow.DataType) error {
+	if isNumberList(t) {
+		return featureError(CodeType, name, "is a list: a list column must be the only feature, or name its elements: %s.0, %[1]s.1, …", name)
+	}
+	return featureError(CodeType, name, "has type %s, which is not a number: %s", t, remedy(t))
+}
+
+func remedy(t arrow.DataType) string {
+	switch t.ID() {
+	case arrow.RUN_END_ENCODED:
+		return "send it without run-end encoding"
+	case arrow.STRUCT, arrow.MAP:
+		return "name a column within it, by its path"
+	case arrow.DENSE_UNION, arrow.SPARSE_UNION:
+		return "a union can be a feature if one of its branches is a number"
+	}
+	return "send an integer or a float, or leave it out of source.features"
+}
+
+// Codes of a FeatureError: short and stable, fit for a header or a metric label.
+const (
+	CodeMissing   = "feature_missing"   // a column of the model is not in the record
+	CodeWidth     = "feature_width"     // a list column has another length than the model
+	CodeType      = "feature_type"      // a column is there, but its type has no numbers
+	CodeAmbiguous = "feature_ambiguous" // two columns have the name, or a name is given twice
+	CodeNone      = "feature_none"      // no column of the schema can be a feature
+	CodeUnknown   = "feature_unknown"   // the length of a list column cannot be read off this record
+	CodeCorrupt   = "feature_corrupt"   // offsets or dictionary indices point outside the data
+)
+
+// FeatureError reports that a schema does not hold the features of the model, and what to do. It concerns the whole
+// record; a bad row in a good record has a Reason instead.
+type FeatureError struct {
+	Code   string // one of the codes above
+	Column string // "" if no single column is at fault
+	Detail string // what was found and what to do about it
+}
+
+// Error returns the detail after the column. The code is for programs.
+func (e *FeatureError) Error() string {
+	if e.Column == "" {
+		return "minibatch: " + e.Detail
+	}
+	return fmt.Sprintf("minibatch: column %q: %s", e.Column, e.Detail)
+}
+
+func featureError(code, column, format string, args ...any) *FeatureError {
+	return &FeatureError{Code: code, Column: column, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Reason is why a row cannot be used. If several apply, the first in this order is given: width, text, null, nan, inf.
+type Reason uint8
+
+// Reasons; the zero value is a good row.
+const (
+	ReasonNone  Reason = iota
+	ReasonWidth        // a list of another length than the model
+	ReasonNull         // a null feature, or a null list
+	ReasonNaN          // a NaN feature
+	ReasonInf          // a feature that is +Inf or −Inf
+	ReasonText         // a feature that is text, or anything else but a number, in a column that may hold both
+)
+
+// String returns the label that metrics and headers use.
+func (r Reason) String() string {
+	switch r {
+	case ReasonNone:
+		return "none"
+	case ReasonWidth:
+		return "width"
+	case ReasonNull:
+		return "null"
+	case ReasonNaN:
+		return "nan"
+	case ReasonInf:
+		return "inf"
+	case ReasonText:
+		return "text"
+	}
+	return fmt.Sprintf("reason(%d)", uint8(r))
 }

@@ -1,8 +1,14 @@
 package minibatch
 
 import (
+	"math"
+	"math/big"
+	"strconv"
+
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/decimal128"
+	"github.com/apache/arrow/go/v15/arrow/decimal256"
 	"github.com/apache/arrow/go/v15/arrow/float16"
 )
 
@@ -148,4 +154,96 @@ func widenHalf(dst []float64, src []float16.Num) {
 	for i, v := range src[:len(dst)] {
 		dst[i] = halfToFloat(v.Uint16())
 	}
+}
+
+// halfToFloat converts the bits of a float16. (Num.Float32 of arrow/go v15 scales subnormals wrongly.)
+func halfToFloat(bits uint16) float64 {
+	sign, exponent, fraction := uint64(bits>>15), int(bits>>10&31), uint64(bits&1023)
+	switch exponent {
+	case 0: // zero and subnormals: fraction · 2^−24, exact
+		return math.Copysign(float64(fraction)*0x1p-24, 0.5-float64(sign))
+	case 31: // infinities and NaN, whose payload is preserved
+		return math.Float64frombits(sign<<63 | 0x7FF<<52 | fraction<<42)
+	}
+	return math.Float64frombits(sign<<63 | uint64(exponent-15+1023)<<52 | fraction<<42)
+}
+
+// widenDecimals converts decimals to the nearest float64. (Num.ToFloat64 of arrow/go v15 multiplies by a power of ten
+// that is rounded already: 0.3 comes out as 0.30000000000000004.)
+func widenDecimals[T decimal128.Num | decimal256.Num](dst []float64, src []T, scale int32) {
+	for i, v := range src[:len(dst)] {
+		dst[i] = decimalToFloat(v, scale)
+	}
+}
+
+// exactPowers are the powers of ten that float64 holds exactly.
+var exactPowers = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
+
+func decimalToFloat[T decimal128.Num | decimal256.Num](v T, scale int32) float64 {
+	var digits *big.Int
+	switch v := any(v).(type) {
+	case decimal128.Num:
+		// Both numbers are exact, so the quotient is rounded once.
+		if high, low := v.HighBits(), int64(v.LowBits()); high == low>>63 && low == low<<10>>10 && scale >= 0 && int(scale) < len(exactPowers) {
+			return float64(low) / exactPowers[scale]
+		}
+		digits = v.BigInt()
+	case decimal256.Num:
+		digits = v.BigInt()
+	}
+	// An error is that of a number beyond float64, which is an infinity.
+	x, _ := strconv.ParseFloat(digits.String()+"e"+strconv.Itoa(-int(scale)), 64)
+	return x
+}
+
+// widenBits converts booleans to 0 and 1.
+func widenBits(dst []float64, v *array.Boolean, start int) {
+	for i := range dst {
+		dst[i] = 0
+		if v.Value(start + i) {
+			dst[i] = 1
+		}
+	}
+}
+
+// widenDictionary looks values up. The index under a null is undefined and not read.
+func widenDictionary(dst []float64, d *array.Dictionary, start int) bool {
+	entries := d.Dictionary()
+	table := make([]float64, entries.Len())
+	if !widen(table, entries, 0) {
+		return false
+	}
+	for i := range dst {
+		if d.IsNull(start + i) {
+			dst[i] = 0
+			continue
+		}
+		k := d.GetValueIndex(start + i)
+		if k < 0 || k >= len(table) {
+			return false
+		}
+		dst[i] = table[k]
+	}
+	return true
+}
+
+// hasNulls reports whether isNull may return true for any value.
+func hasNulls(col arrow.Array) bool {
+	if d, ok := col.(*array.Dictionary); ok && d.Dictionary().NullN() > 0 {
+		return true
+	}
+	return col.NullN() > 0
+}
+
+// isNull also follows a dictionary: a valid index may point to a null entry.
+func isNull(col arrow.Array, i int) bool {
+	if col.IsNull(i) {
+		return true
+	}
+	d, ok := col.(*array.Dictionary)
+	if !ok || d.Dictionary().NullN() == 0 {
+		return false
+	}
+	k := d.GetValueIndex(i)
+	return k >= 0 && k < d.Dictionary().Len() && d.Dictionary().IsNull(k)
 }

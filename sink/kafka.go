@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/source"
@@ -79,7 +83,7 @@ const (
 //
 // Leaving "ending" takes a new producer epoch. After that nothing that was sent under the old one
 // can take effect any more, however late it arrives, so what a caller reads then is final. In version 2 of
-// transactions every end takes a new epoch, and EndTxn is repeated while there is no answer: see version.go.
+// transactions every end takes a new epoch, and EndTxn is repeated while there is no answer: see txn.go.
 type Kafka struct {
 	config KafkaConfig
 	log    *slog.Logger
@@ -373,4 +377,130 @@ func linger(ctx context.Context, d time.Duration) (context.Context, context.Canc
 	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
 	return longer, func() { stop(); cancel() }
+}
+
+// checkWithin bounds the wait for an answer to Check: the caller has records to read.
+const checkWithin = 5 * time.Second
+
+// Check asks the brokers whether this process still owns the work. An owner that has nothing to write would otherwise
+// not notice that another process has taken it. Check writes nothing. It returns ErrFenced if another owner has the
+// work; any other error means that there was no answer, and the next Put will tell.
+//
+// The request is DescribeTransactions (Kafka 3.0). If the answer names another producer or epoch than ours, Check
+// ends a transaction that is not open: the coordinator then compares epochs, and knows the producer id that follows
+// an exhausted epoch.
+func (k *Kafka) Check(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.state == isFenced:
+		return k.explain(ErrFenced)
+	case k.state != ready: // the next Put finds out
+		return nil
+	case k.doubt:
+		return k.checked(k.settle(ctx))
+	}
+	one, cancel := context.WithTimeout(ctx, min(k.request, checkWithin))
+	defer cancel()
+	now, err := k.describe(one)
+	k.doubt = false // a request of a check that arrives late changes nothing
+	switch {
+	case err == nil && now.ProducerID == k.producer.id && now.ProducerEpoch == k.producer.epoch:
+		return nil
+	case errors.Is(err, kafka.TransactionalIDNotFound): // forgotten for its age: no process has it
+		return nil
+	case errors.Is(err, kafka.UnsupportedVersion):
+		return k.checked(k.checkByEnd(one))
+	case err != nil:
+		return fmt.Errorf("sink: check transactional id %q: %w", k.config.TransactionalID, k.config.Cluster.Explain(err))
+	}
+	k.doubt = true
+	return k.checked(k.settle(ctx))
+}
+
+// checked acts on the result of a check.
+func (k *Kafka) checked(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, ErrFenced) {
+		k.state = isFenced
+	}
+	return k.explain(err)
+}
+
+// checkByEnd asks brokers before Kafka 3.0. EndTxn(abort) of version 1 compares epochs first, and takes no new one.
+// Without an answer the next Put takes a new epoch, so that the late request cannot end a later transaction.
+func (k *Kafka) checkByEnd(ctx context.Context) error {
+	_, err := k.endTxn(ctx, k.producer, false)
+	if errors.Is(err, kafka.InvalidTransactionState) || errors.Is(err, kafka.InvalidProducerIDMapping) {
+		return nil // nothing is open
+	}
+	return classify(err, k.version)
+}
+
+// TimestampError is a message whose timestamp its topic does not take. Nothing of the Put is visible.
+type TimestampError struct {
+	Topic         string
+	Known         bool          // whether the broker tells what the topic takes
+	Before, After time.Duration // AnyTime: without a bound
+	Err           error
+}
+
+// AnyTime is the bound of a topic that has none, or one of more than 292 years.
+const AnyTime time.Duration = math.MaxInt64
+
+// Error says which setting to raise.
+func (e *TimestampError) Error() string {
+	const remedy = "raise the topic's message.timestamp.before.max.ms or message.timestamp.after.max.ms, or set its message.timestamp.type to LogAppendTime"
+	if !e.Known {
+		return fmt.Sprintf("topic %s does not take the time of a message: %v: %s", e.Topic, e.Err, remedy)
+	}
+	return fmt.Sprintf("topic %s takes times %s, and not that of a message: %v: %s", e.Topic, e.takes(), e.Err, remedy)
+}
+
+// takes says from when to when a topic takes times.
+func (e *TimestampError) takes() string {
+	switch {
+	case e.Before == AnyTime:
+		return fmt.Sprintf("up to %v ahead", e.After)
+	case e.After == AnyTime:
+		return fmt.Sprintf("from %v ago on", e.Before)
+	}
+	return fmt.Sprintf("from %v ago to %v ahead", e.Before, e.After)
+}
+
+// Unwrap returns the broker's refusal.
+func (e *TimestampError) Unwrap() error { return e.Err }
+
+// Topic settings, in milliseconds. Kafka before 3.6 has only the last one.
+const (
+	timeBefore     = "message.timestamp.before.max.ms"
+	timeAfter      = "message.timestamp.after.max.ms"
+	timeDifference = "message.timestamp.difference.max.ms"
+)
+
+// untimely asks a topic that has refused a timestamp which ones it takes.
+func (k *Kafka) untimely(ctx context.Context, topic string, cause error) error {
+	e := &TimestampError{Topic: topic, Before: AnyTime, After: AnyTime, Err: cause}
+	ctx, cancel := context.WithTimeout(ctx, k.request)
+	defer cancel()
+	values, err := k.limits.settings(ctx, topic, timeBefore, timeAfter, timeDifference)
+	if err != nil {
+		return e // no right, or no answer: the bounds are not known
+	}
+	for name, value := range values {
+		ms, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || ms > math.MaxInt64/int64(time.Millisecond) {
+			continue // without a bound
+		}
+		d := time.Duration(ms) * time.Millisecond
+		if name != timeAfter {
+			e.Before, e.Known = min(e.Before, d), true
+		}
+		if name != timeBefore {
+			e.After, e.Known = min(e.After, d), true
+		}
+	}
+	return e
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"math/bits"
 	"path/filepath"
+	"slices"
 	"sort"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -187,4 +190,112 @@ func (f *Files) Close() error {
 	}
 	f.files = nil
 	return errors.Join(errs...)
+}
+
+// Pipe reads an Arrow IPC stream from a reader, such as standard input, in messages of at most 65,536 rows. It is for one goroutine.
+type Pipe struct {
+	name string
+	pipe *format.Pipe
+	n    int64 // messages that were read
+	rows int   // in them
+}
+
+// OpenPipe reads the schema of the stream. The name is that of the partition of its messages.
+func OpenPipe(name string, r io.Reader) (*Pipe, error) {
+	return OpenPipeWith(name, r, format.FileConfig{})
+}
+
+// OpenPipeWith is OpenPipe with other bounds.
+func OpenPipeWith(name string, r io.Reader, c format.FileConfig) (*Pipe, error) {
+	p, err := format.OpenPipe(r, bounded(c))
+	if err != nil {
+		return nil, fmt.Errorf("source: %s: %w", name, err)
+	}
+	return &Pipe{name: name, pipe: p}, nil
+}
+
+// Read returns the next rows as one message, or ErrEnd after the last. A stream has no second half that could be read after a fault.
+func (p *Pipe) Read(ctx context.Context) (Batch, error) {
+	if err := ctx.Err(); err != nil {
+		return Batch{}, err
+	}
+	rec, err := p.pipe.Read()
+	switch {
+	case errors.Is(err, io.EOF):
+		return Batch{}, ErrEnd
+	case err != nil:
+		return Batch{}, fmt.Errorf("source: %s, after %d rows: %w", p.name, p.rows, err)
+	}
+	m := Message{Partition: Partition{Topic: p.name}, Offset: p.n, Row: p.rows + 1, Record: rec}
+	p.n++
+	p.rows += int(rec.NumRows())
+	return Batch{Messages: []Message{m}}, nil
+}
+
+// Reuse lets each message have the memory of the one before, of which nothing may be used then.
+func (p *Pipe) Reuse() { p.pipe.Reuse() }
+
+// Schema is the schema of all messages' records.
+func (p *Pipe) Schema() *arrow.Schema { return p.pipe.Schema() }
+
+// Close does nothing: the reader is the caller's.
+func (p *Pipe) Close() error { return nil }
+
+// A range with an end can be read in part: one stretch of each period, which is OneIn times as long. Brokers are not asked for
+// what lies between. Where a stretch begins within its period follows a sequence that is spread evenly and repeats nothing, so
+// that neither a cycle of the data nor the marks of transactions can keep time with it. It depends on the range alone.
+
+const (
+	stretchesPerRange = 64 // of a partition
+	leastStretch      = 16 // offsets: fewer save no bytes, because requests bring more
+)
+
+// WorthSampling reports whether a range of offsets is long enough to be read in stretches (KafkaConfig.OneIn).
+func WorthSampling(offsets, oneIn int64) bool {
+	return oneIn > 1 && offsets/oneIn >= stretchesPerRange*leastStretch
+}
+
+// stretches are those of one partition.
+type stretches struct {
+	first          int64 // offset of the range
+	length, period int64 // period 0: everything is read
+}
+
+func stretchesOf(start, end, oneIn int64) stretches {
+	if oneIn <= 1 || end <= start {
+		return stretches{}
+	}
+	length := max((end-start)/oneIn/stretchesPerRange, leastStretch)
+	return stretches{first: start, length: length, period: length * oneIn}
+}
+
+// of returns the bounds of the stretch in the period of an offset.
+func (s stretches) of(offset int64) (begin, end int64) {
+	n := max(offset-s.first, 0) / s.period
+	golden := uint64(0x9E3779B97F4A7C15) * uint64(n+1) // n over the golden ratio, of which the fraction counts
+	within, _ := bits.Mul64(golden, uint64(s.period-s.length+1))
+	begin = s.first + n*s.period + int64(within)
+	return begin, begin + s.length
+}
+
+// next returns the first offset from one on that is read.
+func (s stretches) next(offset int64) int64 {
+	if s.period == 0 {
+		return offset
+	}
+	begin, end := s.of(offset)
+	if offset >= end {
+		begin, _ = s.of(s.first + (max(offset-s.first, 0)/s.period+1)*s.period)
+	}
+	return max(begin, offset)
+}
+
+// thin drops what lies between the stretches. A batch that cannot be read counts if any of its offsets does.
+func (s stretches) thin(p *portion) {
+	if s.period == 0 {
+		return
+	}
+	p.records = slices.DeleteFunc(p.records, func(r Record) bool { return s.next(r.Offset) != r.Offset })
+	p.rejected = slices.DeleteFunc(p.rejected, func(r Rejected) bool { return s.next(r.Offset) > r.Last })
+	p.done()
 }

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -287,4 +289,236 @@ func explainGroup(err error) error {
 		return fmt.Errorf("%w: members with another way of dividing partitions are in this group: choose another source.group", err)
 	}
 	return err
+}
+
+const (
+	// beatsPerSession is the least number of heartbeats in a session timeout. All but one of them may be late or
+	// lost, while the processor is busy with mathematics, before the member is removed.
+	beatsPerSession = 5
+
+	// maxBeat bounds how long a member takes to notice a rebalance, for which all others wait.
+	maxBeat = time.Second
+)
+
+// begin starts the goroutines of a generation: heartbeats, a look at the other members, and the watch for new
+// partitions if the member leads the group or may lead it. Generation.end waits for all of them.
+func (g *Group) begin(gen *Generation, topics map[string][]Partition) {
+	gen.ctx, gen.cancel = context.WithCancelCause(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
+	gen.beating = cancel
+	gen.wait.Go(func() { g.beat(ctx, gen) })
+	if g.config.OnMembers != nil {
+		gen.wait.Go(func() { g.lookAround(ctx, gen.Member) })
+	}
+	if gen.leader || gen.static != "" {
+		gen.wait.Go(func() { g.watch(ctx, gen, topics) })
+	}
+}
+
+// end ends the context and the goroutines of a generation.
+func (g *Generation) end(why error) {
+	g.cancel(why)
+	g.beating()
+	g.wait.Wait()
+}
+
+// beat tells the coordinator that the member is alive, also while it finishes its work after the generation's context
+// has ended. The context ends when the coordinator says so, and when no heartbeat was answered for a session timeout:
+// the partitions then belong to others, even if the network keeps that from us.
+func (g *Group) beat(ctx context.Context, gen *Generation) {
+	session := g.config.SessionTimeout
+	every := min(session/beatsPerSession, maxBeat)
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	alive := time.Now() // when the last answered request was sent
+	expire := func() {
+		if silent := time.Since(alive); silent >= session {
+			gen.cancel(fmt.Errorf("%w: no heartbeat was answered for %s", ErrMemberLost, silent.Round(time.Millisecond)))
+		}
+	}
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		expire() // first, because after a long suspension there may be no time for an answer
+		sent := time.Now()
+		err := g.heartbeat(ctx, gen, max(min(session/2, time.Until(alive.Add(session))), every))
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			alive = sent
+		case errors.Is(err, kafka.RebalanceInProgress):
+			alive = sent
+			gen.cancel(ErrRebalance)
+		case errors.Is(err, kafka.UnknownMemberId), errors.Is(err, kafka.IllegalGeneration), errors.Is(err, kafka.FencedInstanceID):
+			gen.cancel(fmt.Errorf("%w: %w", ErrMemberLost, err))
+			return
+		default:
+			expire()
+		}
+	}
+}
+
+func (g *Group) heartbeat(ctx context.Context, gen *Generation, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	request := kmsg.NewPtrHeartbeatRequest()
+	request.Group, request.Generation, request.MemberID = g.config.Group, gen.ID, gen.Member
+	request.InstanceID = named(gen.static)
+	m, err := g.ask(ctx, request)
+	if err != nil {
+		return err
+	}
+	return failure(m.(*kmsg.HeartbeatResponse).ErrorCode)
+}
+
+// leave removes the member from the group, so that the others divide its partitions at once.
+func (g *Group) leave(ctx context.Context) error {
+	member := kmsg.NewLeaveGroupRequestMember()
+	member.MemberID, member.InstanceID = g.member, named(g.config.InstanceID)
+	request := kmsg.NewPtrLeaveGroupRequest()
+	request.Group, request.MemberID = g.config.Group, g.member // MemberID: for brokers before Kafka 2.4
+	request.Members = append(request.Members, member)
+	m, err := g.ask(ctx, request)
+	if err != nil {
+		return err
+	}
+	response := m.(*kmsg.LeaveGroupResponse)
+	if err := failure(response.ErrorCode); err != nil {
+		return err
+	}
+	for _, m := range response.Members {
+		if err := failure(m.ErrorCode); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask sends the coordinator a Heartbeat or LeaveGroup. kafka-go decodes the answers to these two with throttle time
+// and error code swapped, so that it never sees an error. It also sends a Heartbeat to any broker.
+func (g *Group) ask(ctx context.Context, request kmsg.Request) (kmsg.Response, error) {
+	return g.config.Cluster.Ask(ctx, kafkaconn.Question{Request: request, Group: g.config.Group})
+}
+
+// named returns an instance id as kmsg takes it: nil is none.
+func named(instance string) *string {
+	if instance == "" {
+		return nil
+	}
+	return &instance
+}
+
+func failure(code int16) error {
+	if code == 0 {
+		return nil
+	}
+	return kafka.Error(code)
+}
+
+// watch ends the generation when a topic gets more partitions, because they would not be read otherwise. The leader
+// knows what it has divided. A static member that has come back without a rebalance may lead the group without being
+// told, so it asks for the division. When a member that does not lead joins again, the coordinator changes nothing.
+func (g *Group) watch(ctx context.Context, gen *Generation, divided map[string][]Partition) {
+	ticker := time.NewTicker(g.config.RefreshEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if divided == nil {
+			divided = g.divided(ctx)
+		}
+		now, err := g.partitions(ctx, slices.Collect(maps.Keys(divided)))
+		if err != nil {
+			continue // the heartbeats notice if it matters
+		}
+		for name, parts := range now {
+			if len(parts) > len(divided[name]) {
+				gen.cancel(fmt.Errorf("%w: topic %q has grown from %d to %d partitions", ErrRebalance, name, len(divided[name]), len(parts)))
+				return
+			}
+		}
+	}
+}
+
+// divided returns the partitions that the members hold, as the coordinator knows them; nil if it does not answer, or
+// the group is dividing them again.
+func (g *Group) divided(ctx context.Context) map[string][]Partition {
+	found, err := g.config.Cluster.Client().DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{g.config.Group}})
+	if err != nil || len(found.Groups) != 1 || found.Groups[0].Error != nil || found.Groups[0].GroupState != "Stable" {
+		return nil
+	}
+	topics := make(map[string][]Partition)
+	for _, m := range found.Groups[0].Members {
+		for _, topic := range m.MemberAssignments.Topics {
+			for _, id := range topic.Partitions {
+				topics[topic.Topic] = append(topics[topic.Topic], Partition{Topic: topic.Topic, ID: int32(id)})
+			}
+		}
+	}
+	return topics
+}
+
+// rangeProtocol is the name that Kafka's own clients give to this assignment, so that tools which show groups know
+// it.
+const rangeProtocol = "range"
+
+// assignRange gives each member a run of neighbouring partitions of every topic it subscribes to; if the numbers do
+// not divide, the first members get one more. It is Kafka's RangeAssignor, with the same order of members, so that a
+// leader of another implementation assigns the same.
+func assignRange(members []kafka.JoinGroupResponseMember, topics map[string][]Partition) map[string]map[string][]int {
+	members = slices.Clone(members)
+	slices.SortFunc(members, compareMembers)
+	assigned := make(map[string]map[string][]int, len(members))
+	for _, m := range members {
+		assigned[m.ID] = make(map[string][]int)
+	}
+	for topic, parts := range topics {
+		var subscribed []string
+		for _, m := range members {
+			if slices.Contains(m.Metadata.Topics, topic) {
+				subscribed = append(subscribed, m.ID)
+			}
+		}
+		for i, id := range subscribed {
+			share := parts[from(i, len(parts), len(subscribed)):from(i+1, len(parts), len(subscribed))]
+			for _, p := range share {
+				assigned[id][topic] = append(assigned[id][topic], int(p.ID))
+			}
+		}
+	}
+	return assigned
+}
+
+// from returns the index of the first of n partitions that the i-th of m members gets.
+func from(i, n, m int) int { return i*(n/m) + min(i, n%m) }
+
+// compareMembers puts static members first, by their instance id: then a restart, which changes
+// the member id, does not change who gets what.
+func compareMembers(a, b kafka.JoinGroupResponseMember) int {
+	switch {
+	case a.GroupInstanceID != "" && b.GroupInstanceID != "":
+		return strings.Compare(a.GroupInstanceID, b.GroupInstanceID)
+	case a.GroupInstanceID != "":
+		return -1
+	case b.GroupInstanceID != "":
+		return 1
+	}
+	return strings.Compare(a.ID, b.ID)
+}
+
+// subscribedTopics returns the topics that any member subscribes to.
+func subscribedTopics(members []kafka.JoinGroupResponseMember) []string {
+	var topics []string
+	for _, m := range members {
+		topics = append(topics, m.Metadata.Topics...)
+	}
+	slices.Sort(topics)
+	return slices.Compact(topics)
 }

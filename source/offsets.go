@@ -2,12 +2,17 @@ package source
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -183,4 +188,198 @@ func missing[T any](found map[Partition]T, parts []Partition) error {
 		}
 	}
 	return nil
+}
+
+// Position is what a group has committed for one partition.
+type Position struct {
+	Next     int64  // the offset to read next; -1: nothing committed
+	Epoch    int32  // leader epoch of the record before it; -1: not known
+	Metadata string // what was committed with it, see Claim.Metadata
+}
+
+// Committed returns what a group has committed, with Next -1 for partitions without an offset.
+//
+// For exactly-once reading, call it after the sink has fenced the former owner. Before, that owner's last transaction
+// may still commit. After, the transaction is over, but the coordinator may not show its offsets yet: before 3.9.1
+// and 4.0, Kafka makes them visible after it has answered (KAFKA-17507). So only stable offsets are requested, and
+// unstable ones waited for (KIP-447: OffsetFetch version 7, of Kafka 2.5).
+func Committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+	return committed(ctx, c, group, parts, true)
+}
+
+// CommittedSoFar is Committed for one who only looks: an open transaction, which may change the offsets, is not waited for.
+func CommittedSoFar(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition) (map[Partition]Position, error) {
+	return committed(ctx, c, group, parts, false)
+}
+
+func committed(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition, stable bool) (map[Partition]Position, error) {
+	r := newRetry(c, retryFor, fmt.Sprintf("read the committed offsets of group %q", group))
+	return retrying(ctx, r, func(ctx context.Context) (map[Partition]Position, error) {
+		found, err := askCommitted(ctx, c, group, parts, stable)
+		if errors.Is(err, kafka.UnsupportedVersion) {
+			return nil, fmt.Errorf("brokers must be Apache Kafka 2.5 or newer, or speak its protocol: older ones cannot say which offsets are final: %w", err)
+		}
+		return found, err
+	})
+}
+
+// stableVersion is the first version of OffsetFetch with RequireStable, and the last that asks about a single group.
+// Later ones add nothing that is needed here.
+const stableVersion = 7
+
+func askCommitted(ctx context.Context, c *kafkaconn.Cluster, group string, parts []Partition, stable bool) (map[Partition]Position, error) {
+	ctx, cancel := context.WithTimeout(ctx, kafkaconn.RequestTimeout)
+	defer cancel()
+	request := kmsg.NewPtrOffsetFetchRequest()
+	request.Group, request.RequireStable = group, stable
+	at := make(map[string]int)
+	for _, p := range parts {
+		i, ok := at[p.Topic]
+		if !ok {
+			i = len(request.Topics)
+			at[p.Topic] = i
+			request.Topics = append(request.Topics, kmsg.OffsetFetchRequestTopic{Topic: p.Topic})
+		}
+		request.Topics[i].Partitions = append(request.Topics[i].Partitions, p.ID)
+	}
+	m, err := c.Ask(ctx, kafkaconn.Question{Request: request, Least: stableVersion, Most: stableVersion, Group: group})
+	if err != nil {
+		return nil, err
+	}
+	response := m.(*kmsg.OffsetFetchResponse)
+	found := make(map[Partition]Position, len(parts))
+	switch code := kafka.Error(response.ErrorCode); {
+	case code == kafka.GroupIdNotFound:
+		// The embedded broker answers so for a group that has committed nothing; Kafka returns offsets of -1.
+		for _, p := range parts {
+			found[p] = Position{Next: -1, Epoch: -1}
+		}
+		return found, nil
+	case code != 0:
+		return nil, code
+	}
+	for _, t := range response.Topics {
+		for _, o := range t.Partitions {
+			p := Partition{Topic: t.Topic, ID: o.Partition}
+			if o.ErrorCode != 0 {
+				return nil, fmt.Errorf("%s: %w", p, kafka.Error(o.ErrorCode))
+			}
+			position := Position{Next: o.Offset, Epoch: o.LeaderEpoch}
+			if o.Metadata != nil {
+				position.Metadata = *o.Metadata
+			}
+			found[p] = position
+		}
+	}
+	return found, missing(found, parts)
+}
+
+// Note is what we commit with an offset: the id of its topic, because a name may be given to another topic later. As
+// text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, with the id in Kafka's own spelling (kafka-topics.sh
+// --describe), left out if the brokers have no ids. A learner adds "model", the model it learns, because a transform
+// must not go on from there. One of models by key adds "models" instead: the topic of their checkpoints, "/" and what their ids
+// begin with. A transform adds "since", and what it has written: see Outputs. Earlier releases pass over that.
+type Note struct {
+	Version int    `json:"v"`
+	TopicID string `json:"topic_id,omitempty"`
+	Model   string `json:"model,omitempty"`
+	Models  string `json:"models,omitempty"`
+	Since   Since  `json:"since,omitempty"`
+
+	*Outputs // of a transform; nil: an earlier release has committed it
+}
+
+// Outputs say what a transform had written when it committed an offset, so that a later reader of the topics can tell whether the transaction that carried
+// the offset was committed. Brokers before Kafka 3.9.1 may show the offset of one that was aborted (KAFKA-17507).
+type Outputs struct {
+	// All input before From was done before this transaction. What is made of later input is after Ends, by topic.
+	From int64          `json:"from"`
+	Ends map[string]End `json:"ends,omitempty"`
+}
+
+// End is where the partition of a topic ended before a transaction.
+type End struct {
+	TopicID   string `json:"topic_id,omitempty"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+	// Written is the offset of the input after the last one that this transaction has written something of there; 0: it has written nothing there.
+	Written int64 `json:"written,omitempty"`
+}
+
+// Since says, for each topic that a transform writes what it makes of a partition to, from which offset of the topic's
+// partition on that was made after the position was last set by hand, or at the first start: what is before it says
+// nothing about where the transform is.
+type Since map[string]int64
+
+const noteVersion = 1
+
+// NewNote returns the note for an offset in a topic; model is "" except for a learner of one model.
+func NewNote(topicID, model string) Note {
+	return Note{Version: noteVersion, TopicID: topicID, Model: model}
+}
+
+// String returns the text that is committed.
+func (n Note) String() string {
+	text, err := json.Marshal(n)
+	if err != nil {
+		panic(err) // numbers and texts can always be encoded
+	}
+	return string(text)
+}
+
+// ParseNote parses a committed text. A text that is not ours, or the empty one of the first release, gives Version 0.
+// A newer version than this program knows is an error, because it may forbid to go on.
+func ParseNote(text string) (Note, error) {
+	var n Note
+	if err := json.Unmarshal([]byte(text), &n); err != nil || n.Version < 1 {
+		return Note{}, nil
+	}
+	if n.Version > noteVersion {
+		return Note{}, fmt.Errorf("source: the committed offset has metadata of version %d and this program reads %d: a newer lca-stream has committed it", n.Version, noteVersion)
+	}
+	return n, nil
+}
+
+// topicID spells an id as Kafka does; "" is that of a broker without ids.
+func topicID(id [16]byte) string {
+	if id == noTopicID {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString(id[:])
+}
+
+// OffsetRetention asks how long brokers keep an offset that is not committed again, once its group has no members:
+// offsets.retention.minutes of a broker that leads partitions of the topic. The request needs the right
+// DescribeConfigs on the cluster.
+func OffsetRetention(ctx context.Context, c *kafkaconn.Cluster, topic string) (time.Duration, error) {
+	const name = "offsets.retention.minutes"
+	topics, err := c.Metadata(ctx, topic)
+	if err != nil {
+		return 0, err
+	}
+	broker := int32(-1)
+	for _, p := range topics[topic].Partitions {
+		broker = max(broker, p.Leader)
+	}
+	if broker < 0 {
+		return 0, fmt.Errorf("source: %s: %w", topic, errors.Join(kafka.LeaderNotAvailable, topics[topic].Err))
+	}
+	answer, err := c.Client().DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{{
+		ResourceType: kafka.ResourceTypeBroker, ResourceName: strconv.Itoa(int(broker)), ConfigNames: []string{name},
+	}}})
+	if err != nil {
+		return 0, fmt.Errorf("source: ask broker %d for %s: %w", broker, name, err)
+	}
+	for _, r := range answer.Resources {
+		if r.Error != nil {
+			return 0, fmt.Errorf("source: ask broker %d for %s: %w", broker, name, r.Error)
+		}
+		for _, e := range r.ConfigEntries {
+			minutes, err := strconv.Atoi(e.ConfigValue)
+			if e.ConfigName == name && err == nil && minutes > 0 {
+				return time.Duration(min(minutes, math.MaxInt64/int(time.Minute))) * time.Minute, nil // a Duration ends at 292 years
+			}
+		}
+	}
+	return 0, fmt.Errorf("source: broker %d does not say what its %s is", broker, name)
 }

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -249,4 +250,70 @@ func retriableCode(code kafka.Error) bool {
 		return false
 	}
 	return true
+}
+
+// throttledError is a broker's answer to a client over its quota: it holds only how long to wait. The broker mutes
+// the connection for as long; waiting here keeps a request from losing its time to that.
+type throttledError struct{ delay time.Duration }
+
+func (e *throttledError) Error() string {
+	return fmt.Sprintf("over the broker's quota, to wait %s", e.delay)
+}
+
+// reachWait bounds one try to reach a broker. A request of the work itself may take much longer, and an address
+// behind a firewall would keep it silent for as long.
+const reachWait = 4 * time.Second
+
+// Reach waits until any broker answers. The first failed try is logged at once, and each is passed to failed; after
+// limit the last error is returned. Credentials that a broker refuses end it at once.
+func Reach(ctx context.Context, c *kafkaconn.Cluster, limit time.Duration, failed func(error)) error {
+	r := newRetry(c, limit, "connect to "+strings.Join(c.Brokers(), ", "))
+	r.hangUps, r.quiet, r.started = hangUpGrace, 0, time.Now()
+	_, err := retrying(ctx, r, func(ctx context.Context) (struct{}, error) {
+		one, cancel := context.WithTimeout(ctx, reachWait)
+		defer cancel()
+		err := c.Ping(one)
+		if err != nil {
+			failed(c.Explain(err))
+		}
+		return struct{}{}, err
+	})
+	return err
+}
+
+// pace is how many bytes a reader requests at a time, as far as the link decides: few at first, twice as many while
+// answers are quick, and half as many when they are slow. On a link of 50 kB/s, full-size answers for 64 partitions
+// that catch up would take most of an hour, and nothing could be committed before the first of them was there.
+type pace struct{ bytes int }
+
+const (
+	leastPace = 64 << 10
+	mostPace  = 64 << 20 // more than any configuration requests
+
+	// After an answer within quickAnswer more bytes are requested, after one of slowAnswer fewer.
+	quickAnswer = time.Second
+	slowAnswer  = 5 * time.Second
+
+	// longestAnswer bounds an answer whose bytes come all the time.
+	longestAnswer = 10 * time.Minute
+)
+
+// limit returns how many bytes to request, at most want.
+func (p *pace) limit(want int) int {
+	if p.bytes == 0 {
+		p.bytes = leastPace
+	}
+	return min(want, p.bytes)
+}
+
+// took notes the duration of an answer. A late answer that was not full says nothing about the link, because the broker
+// had waited for records.
+func (p *pace) took(d time.Duration, bytes int) {
+	switch full := bytes >= p.bytes/2; {
+	case !full:
+	case d < quickAnswer:
+		p.bytes = min(2*p.bytes, mostPace)
+	case d > slowAnswer:
+		p.bytes = max(p.bytes/2, leastPace)
+	}
 }

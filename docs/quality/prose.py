@@ -158,7 +158,7 @@ the second half):
 - When the data choose another split, the coordinates move by some kernel widths (see "Fixed points between snapshots" below). An online clusterer that
   began before must follow: MiniBatchKMeans stayed at 0.50 in one mixing of the 20, where k-means at once had 0.99.
 - On pixels (digits) raw rows beat what equalises variances: units are the same already, and each column that is nearly constant is
-  blown up. LCA measures such columns as if half of the rows differed (lca/internal/prop1/sparse.go) and is about as good as raw rows with k-means at once, worse
+  blown up. LCA measures such columns as if half of the rows differed (lca/internal/prop1/columns.go) and is about as good as raw rows with k-means at once, worse
   with MiniBatchKMeans, and better with River's clusterers. "Columns alike" says `lca.nu_unit: absolute`, with ν a tenth of the mean variance: no
   column is scaled.
 - With 256 pixels (USPS, 3000 rows) all directions together are noise for k-means, as after whitening: a row has hardly a neighbour
@@ -327,7 +327,7 @@ What has no switch, and why, measured for the first edition:
   that are almost Gaussian, digits). A direction that goes over to the Gaussian part no longer chooses the neighbours, so its e
   doubles at once: EM has a hysteresis of its own. Ours is for what might still come.
 - **Constant columns** are taken out: with one of them C_G is singular, and there is no metric at all. That they change nothing else is tested
-  (TestConstantColumns). **Sparse columns** are measured by the rows that differ (lca/internal/prop1/sparse.go, TestSparseScale).
+  (TestConstantColumns). **Sparse columns** are measured by the rows that differ (lca/internal/prop1/columns.go, TestSparseScale).
 - **Near and far neighbours** were measured and not built: docs/near-far.md.
 """
 

@@ -5,7 +5,10 @@
 package jsontext
 
 import (
+	"bytes"
+	"iter"
 	"math"
+	"math/bits"
 	"strconv"
 	"unicode/utf8"
 )
@@ -152,3 +155,230 @@ func AppendString(dst []byte, s string) []byte {
 	}
 	return append(append(dst, s[from:]...), '"')
 }
+
+// Objects walks the objects of a text that are its rows: an object, an array of objects, or lines of them. The text is
+// valid JSON of one of these forms.
+type Objects struct {
+	text []byte
+	i    int // of the next byte
+	left int // rows that are left
+}
+
+// Walk begins at the first of the text's rows.
+func Walk(text []byte, rows int) Objects {
+	return Objects{text: text, left: rows, i: first(text)}
+}
+
+// IsArray reports whether the text is an array, and not an object or lines of objects.
+func IsArray(text []byte) bool { return text[first(text)] == '[' }
+
+// first returns the place of the first bracket, behind space and a byte order mark.
+func first(text []byte) int { return bytes.IndexAny(text, "{[") }
+
+// Next returns the place of the brace that closes the next row, and whether the row has no keys; −1 after the last row.
+func (o *Objects) Next() (end int, empty bool) {
+	switch {
+	case o.left == 0:
+		return -1, false
+	case o.left == 1 && o.text[o.i] == '{': // the last one ends where the text does
+		end = bytes.LastIndexByte(o.text, '}')
+	default:
+		end = o.close()
+	}
+	o.left--
+	o.i = end + 1
+	before := bytes.TrimRight(o.text[:end], " \t\r\n")
+	return end, before[len(before)-1] == '{'
+}
+
+// close passes one object, and returns the place of its last brace.
+func (o *Objects) close() int {
+	depth := 0
+	for i := o.i; ; i++ {
+		switch o.text[i] {
+		case '"':
+			i = o.quote(i)
+		case '{':
+			depth++
+		case '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+}
+
+// quote returns the place of the quote that ends the string at i.
+func (o *Objects) quote(i int) int {
+	for i++; ; i++ {
+		switch o.text[i] {
+		case '"':
+			return i
+		case '\\':
+			i++
+		}
+	}
+}
+
+// Member is a member of an object, or an element of an array.
+type Member struct {
+	Key      []byte // with its quotes; nil for an element
+	From, To int    // place of the value, and of what comes behind it
+}
+
+// Members returns what the object or array that begins at a place of the text holds, in order. The text is valid JSON; NaN and Infinity may
+// stand for numbers.
+func Members(text []byte, at int) iter.Seq[Member] {
+	return func(yield func(Member) bool) {
+		object, i := text[at] == '{', at+1
+		for {
+			if i = space(text, i); text[i] == ',' {
+				i = space(text, i+1)
+			}
+			if text[i] == '}' || text[i] == ']' {
+				return
+			}
+			var m Member
+			if object {
+				end := value(text, i)
+				m.Key = text[i:end]
+				i = space(text, space(text, end)+1) // the colon
+			}
+			m.From, m.To = i, value(text, i)
+			if i = m.To; !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// Close returns the place of the bracket that closes a value that is an object or array, and whether there is nothing in it.
+func Close(text []byte, m Member) (end int, empty bool) {
+	end = m.To - 1
+	return end, space(text, m.From+1) == end
+}
+
+// space returns the place of the first byte from i on that is not space.
+func space(text []byte, i int) int {
+	for text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n' {
+		i++
+	}
+	return i
+}
+
+// value returns the place behind the value at i.
+func value(text []byte, i int) int {
+	o := Objects{text: text}
+	for depth := 0; ; i++ {
+		switch text[i] {
+		case '"':
+			i = o.quote(i)
+		case '{', '[':
+			depth++
+			continue
+		case '}', ']':
+			depth--
+		case ' ', '\t', '\r', '\n', ',', ':':
+			continue
+		default:
+			for i++; i < len(text) && !ends(text[i]); i++ {
+			}
+			i--
+		}
+		if depth == 0 {
+			return i + 1
+		}
+	}
+}
+
+// ends reports whether a byte ends a number or a name.
+func ends(b byte) bool { return b <= ' ' || b == ',' || b == '}' || b == ']' }
+
+// appendShort appends the shortest digits of the float c·2^q without an exponent: those that strconv appends, in half of its time.
+// q ≤ 0, and c is not a power of two.
+func appendShort(dst []byte, c uint64, q int) []byte {
+	var digits uint64
+	scale := 0 // digits behind the point
+	if bits.TrailingZeros64(c) >= -q {
+		digits = c >> -q
+	} else {
+		digits, scale = shortest(c, q)
+		for digits%10 == 0 {
+			digits, scale = digits/10, scale-1
+		}
+	}
+	var text [mostDigits]byte
+	i := len(text)
+	for ; digits >= 10; digits /= 100 {
+		pair := digits % 100 * 2
+		i -= 2
+		text[i], text[i+1] = pairs[pair], pairs[pair+1]
+	}
+	if digits > 0 {
+		i--
+		text[i] = byte('0' + digits)
+	}
+	switch point := len(text) - scale; {
+	case scale <= 0:
+		return append(dst, text[i:]...)
+	case point > i:
+		dst = append(append(dst, text[i:point]...), '.')
+		return append(dst, text[point:]...)
+	default:
+		dst = append(dst, "0.000000"[:2+i-point]...)
+		return append(dst, text[i:]...)
+	}
+}
+
+const mostDigits = 17
+
+// pairs are the numbers from 0 to 99 in two digits each.
+const pairs = "0001020304050607080910111213141516171819" + "2021222324252627282930313233343536373839" +
+	"4041424344454647484950515253545556575859" + "6061626364656667686970717273747576777879" + "8081828384858687888990919293949596979899"
+
+// shortest returns the decimal of fewest digits, digits·10^−scale, that is read back as c·2^q; of several the nearest. This is Schubfach
+// (Raffaello Giulietti, "The Schubfach way to render doubles", 2021): all decimals that are read back lie between the middles of
+// the float and its neighbours, which are as far below as above unless c is a power of two, and one of at most four is the shortest.
+// Zeros may be left at its end. For q ≤ 0 the power of ten is a whole number that one word holds, so nothing is rounded but
+// what a sticky last bit tells.
+func shortest(c uint64, q int) (digits uint64, scale int) {
+	k := q * 1262611 >> 22              // ⌊log10 2^q⌋
+	shift := q + (-k*1741647)>>19 + 1   // ⌊log2 10^−k⌋ is −k·1741647 / 2^19
+	low, mid, high := 4*c-2, 4*c, 4*c+2 // the float and these middles, times 4
+	odd := c & 1                        // the middles themselves are read back as an even c
+	low, mid, high = timesTen(-k, low<<shift)+odd, timesTen(-k, mid<<shift), timesTen(-k, high<<shift)-odd
+	s := mid / 4
+	if t := s / 10; t > 0 { // one digit less
+		if down, up := low <= 40*t, 40*t+40 <= high; down != up {
+			return t + one(up), -k - 1
+		}
+	}
+	down, up := low <= 4*s, 4*s+4 <= high
+	if down == up {
+		up = mid > 4*s+2 || mid == 4*s+2 && s&1 == 1
+	}
+	return s + one(up), -k
+}
+
+// timesTen is 10^k·x without its last bits, of which the last bit of the result says whether one is set.
+func timesTen(k int, x uint64) uint64 {
+	high, low := bits.Mul64(tens[k], x)
+	return high | one(low != 0)
+}
+
+func one(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// tens are the powers of ten from 10^0 on, shifted so that the highest bit is set. All of their other bits fit behind it.
+var tens = func() (t [28]uint64) {
+	five := uint64(1)
+	for k := range t {
+		t[k] = five << bits.LeadingZeros64(five)
+		five *= 5
+	}
+	return t
+}()

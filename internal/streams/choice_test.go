@@ -38,7 +38,7 @@ func TestDensityIsNoWorseThanAGaussian(t *testing.T) {
 }
 
 // TestYoungDensity holds that no stream is worse off than with a single Gaussian long before its pool is full, and that structure is found from a
-// third of N rows on. The first model, after 400 rows, may be Gaussian kernels, a single Gaussian or t kernels (beginning.go).
+// third of N rows on. The first model, after 400 rows, may be Gaussian kernels, a single Gaussian or t kernels (warmup.go).
 func TestYoungDensity(t *testing.T) {
 	for _, f := range []struct {
 		stream      string

@@ -1,13 +1,18 @@
 package online
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 const (
@@ -24,7 +29,7 @@ const (
 // choice lets the data choose what Config leaves to them: ν, its unit and the kernel with lca.PresetDensity, a single
 // Gaussian in place of the whole, and d_P. EM hardly ever moves a direction from one part to the other (section 4,
 // "Escaping local optima"), and a stream is no better at it. So from time to time candidates are fitted to the pool in the
-// background (candidates.go). This starts when the pool holds N/8, N/4, N/2 and N rows, because a young metric may be far worse than
+// background. This starts when the pool holds N/8, N/4, N/2 and N rows, because a young metric may be far worse than
 // a single Gaussian, and then when 2N, 4N … rows have been learnt, so that its cost per row goes to zero. Learners of small pools are many, one for
 // each key, and a comparison is most of what such a learner costs: after one that changed nothing they wait until the rows have become four times as many.
 // The best candidate takes effect when half as many rows more have come, or N/2, if it explains the newest 1000 of them better than the
@@ -201,7 +206,7 @@ func (l *Learner) endChoice() (*lca.Choice, error) {
 }
 
 // EndOfSet ends a set of rows after which no more come. If its rows were too few for a choice of a full pool to take effect, one is made
-// now of all rows, and judged by the pool's. It returns nil if there is none to make. If they were too few for a first model, it is made of them (fewrows.go).
+// now of all rows, and judged by the pool's. It returns nil if there is none to make. If they were too few for a first model, it is made of them (warmup.go).
 func (l *Learner) EndOfSet() (*lca.Choice, error) {
 	full := uint64(l.cfg.Neighbours)
 	if l.metric == nil || l.counts.Minibatches == 0 {
@@ -287,4 +292,328 @@ func differences(a, b []float64) (mean, squares, n float64) {
 		}
 	}
 	return mean, squares, n
+}
+
+const (
+	contestRows    = 1000 // rows of the pool that candidates are fitted to, unless contestColumns asks for more
+	contestColumns = 20   // the same per column
+	contestHoldOut = 5    // at least one in this many rows of the pool is held out, to judge by
+	contestSteps   = 50   // most EM steps of each run of the search: EM on the pool follows
+	contestGain    = 1e-3 // such a run ends when a step gains less than this, in nats per row
+	contestNarrow  = 0.1  // nats per row that narrower kernels must gain, see narrower
+	fewParzen      = 4    // few are one in this many
+)
+
+// contest compares candidates for the pool. It has a learner of its own, with a copy of the pool and the moments, so that
+// a candidate is fitted and scored by the same steps as the stream's metric. They are fitted to a part of the pool's rows with
+// the whole pool as neighbours, and judged by the leave-one-out NLL of the other rows:
+//
+//	current    as it is
+//	gaussian   no Parzen direction: N(μ, C_G + ν_g)
+//	red, …     what lca.Search finds: other d_P, and other directions
+//	red, nu …  the same with ν C_G, for lca.PresetMetric
+//	nu …       other ν, units and kernels, from the best of those before
+//
+// The winner has the lowest NLL of those that are better than the current metric by two standard errors; with a smaller ν than another, it
+// must be better than that one by contestNarrow as well.
+type contest struct {
+	learner     *Learner
+	free        freedom
+	train, rest batch
+	out         outcome
+	was         []float64 // scores of the rest under the current metric
+	start       candidate // from which other settings begin: the best so far that has a Parzen direction
+	least       float64   // its NLL
+}
+
+// newContest copies what it needs.
+func newContest(l *Learner) *contest {
+	d, pool := l.cfg.Dim, l.pool.len()
+	f := &Learner{asked: l.asked, cfg: l.cfg, family: l.family, estimator: newEstimator(l.cfg), counts: l.counts, work: new(linalg.Workspace)}
+	f.regime = regime{
+		settings: l.settings, pool: l.pool.clone(), moments: l.moments.clone(), gap: timeGap{rows: l.gap.rows}, split: true,
+		cl: make([]float64, d*d), gate: scoreGate{limit: math.Inf(1)},
+	}
+	c := &contest{learner: f, free: l.open()}
+	n := contestTrains(pool, d)
+	var train, rest []int
+	for i := range pool {
+		if i*n/pool < (i+1)*n/pool {
+			train = append(train, i)
+		} else {
+			rest = append(rest, i)
+		}
+	}
+	c.train, c.rest = new(batch).pick(f.pool.batch(), train, d), new(batch).pick(f.pool.batch(), rest, d)
+	l.metric.current(f.cl, l.cl, d, l.work)
+	c.start, c.least = candidate{l.cfg.recipe(), l.metric.parzen, f.cl}, math.Inf(1)
+	c.out.Rows = l.counts.Learnt
+	return c
+}
+
+// contestTrains returns how many rows of a pool candidates are fitted to.
+func contestTrains(pool, dim int) int {
+	return min(pool-pool/contestHoldOut, max(contestRows, contestColumns*dim))
+}
+
+// run compares the candidates. It ends early, with nothing better, when ctx ends.
+func (c *contest) run(ctx context.Context) outcome {
+	current := c.start
+	c.consider(c.fit(ctx, "current", current, false))
+	if c.free.gaussian {
+		c.consider(c.fit(ctx, "gaussian", candidate{current.recipe, 0, current.cl}, false))
+	}
+	if current.parzen == 0 { // EM starts where Algorithm 1 does
+		c.start.cl, c.start.parzen = c.learner.moments.full(), len(c.learner.metric.Active)
+		c.consider(c.fit(ctx, "lca_gauss", c.start, true))
+	}
+	if c.free.red {
+		for _, f := range c.search(ctx, current.recipe, "") {
+			c.consider(f)
+		}
+	}
+	if r := current.recipe; c.free.affine && r.unit != lca.UnitCovariance {
+		r.unit = lca.UnitCovariance
+		c.considerFew(c.search(ctx, r, ", "+r.String()))
+	}
+	start := c.start
+	for _, r := range c.free.recipes(current.recipe, c.learner.asked.DOF) {
+		if ctx.Err() == nil {
+			c.consider(c.fit(ctx, r.String(), candidate{r, start.parzen, start.cl}, true))
+		}
+	}
+	return c.out
+}
+
+// search fits what the search of a batch fit finds in the rows with those settings. C_L from n rows is wider than from the N of
+// the pool by (N/n)^(2/(d_P+4)), which is corrected.
+func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fitted) {
+	l, d := c.learner, c.learner.cfg.Dim
+	f := l.cfg.Fit()
+	f.Nu, f.NuUnit, f.Kernel, f.DOF = r.nu, r.unit, r.kernel, r.dof
+	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, contestGain, mix(l.cfg.Seed^l.counts.Rows)
+	order, window := new(inTime).windows(c.train.places, c.train.places, l.gap.rows)
+	if window != nil {
+		f.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
+	}
+	found, err := lca.Candidates(ctx, mat.NewDense(c.train.len(), d, c.train.x), f)
+	if err != nil || !slices.ContainsFunc(found, func(m lca.Candidate) bool { return m.Model != nil }) {
+		return nil // cancelled, or all of them collapsed
+	}
+	for _, m := range found {
+		switch {
+		case m.Model == nil:
+			c.add(lca.Trial{Name: m.Name + suffix, NLL: math.Inf(1)}, r)
+			continue
+		case m.Parzen == 0: // the Gaussian is a candidate of its own
+			continue
+		}
+		cl, _ := withoutNu(m.Model)
+		factor := prop1.WidthFactor(c.train.len(), l.pool.len(), m.Parzen)
+		for k := range cl {
+			cl[k] *= factor
+		}
+		all = append(all, c.fit(ctx, m.Name+suffix, candidate{r, m.Parzen, cl}, true))
+	}
+	return all
+}
+
+// fitted is a candidate after its fit.
+type fitted struct {
+	candidate
+	index  int       // in the record
+	nll    float64   // +Inf where it collapsed
+	scores []float64 // of the rest
+}
+
+// fit scores a candidate, after EM to convergence if wanted, and notes it.
+func (c *contest) fit(ctx context.Context, name string, from candidate, em bool) fitted {
+	l, out := c.learner, fitted{index: len(c.out.Candidates), nll: math.Inf(1)}
+	err := l.begin(from)
+	if err == nil && em && l.metric.parzen > 0 {
+		_, err = l.converge(ctx, c.train, new(Step))
+	}
+	if err != nil {
+		c.add(lca.Trial{Name: name, NLL: out.nll}, from.recipe)
+		return out
+	}
+	out.scores = slices.Clone(l.score(c.rest))
+	out.nll = meanOf(out.scores)
+	out.candidate = candidate{recipe: from.recipe, parzen: l.metric.parzen, cl: make([]float64, len(l.cl))}
+	l.metric.current(out.cl, l.cl, l.cfg.Dim, l.work)
+	c.add(lca.Trial{Name: name, Parzen: out.parzen, NLL: out.nll}, from.recipe)
+	return out
+}
+
+// consider takes a candidate if it is the best so far, and surely better than the current metric.
+func (c *contest) consider(f fitted) {
+	if f.scores == nil {
+		return
+	}
+	if f.parzen > 0 && f.nll < c.least {
+		c.start, c.least = f.candidate, f.nll
+	}
+	if f.index == 0 {
+		c.was = f.scores
+	} else if f.nll < c.out.Candidates[c.out.Taken].NLL-c.narrower(f) && surelyLower(f.scores, c.was, c.learner.independent(len(f.scores))) {
+		c.out.Taken, c.out.best = f.index, f.candidate
+	}
+}
+
+// narrower returns what a candidate must gain for having narrower kernels than the one that is taken so far. Where few directions are Parzen, the
+// smallest ν halves their variance and is worth a few hundredths of a nat: no score needs them. But a row of which one column is wrong is then nearer to
+// other neighbours than to its own, and Why, which takes those that are near, names other columns.
+func (c *contest) narrower(f fitted) float64 {
+	if taken := c.out.Candidates[c.out.Taken]; taken.Parzen > 0 && f.recipe.nu < taken.Nu {
+		return contestNarrow
+	}
+	return 0
+}
+
+// considerFew takes the best of the candidates if few of its directions are Parzen. lca.PresetMetric measures ν by the columns,
+// because thin directions are often noise, and to a kernel that is as thin they would be structure. Where the rows say
+// that nearly all directions are Gaussian, thin or not, there is no such kernel; and ν by the columns only turns those
+// directions that are left towards the thick ones.
+func (c *contest) considerFew(all []fitted) {
+	if len(all) == 0 {
+		return
+	}
+	best := slices.MinFunc(all, func(a, b fitted) int { return cmp.Compare(a.nll, b.nll) })
+	if fewParzen*best.parzen <= c.learner.cfg.Dim {
+		c.consider(best)
+	}
+}
+
+// add notes a candidate.
+func (c *contest) add(t lca.Trial, r recipe) {
+	t.Nu, t.NuUnit, t.Kernel = r.nu, r.unit, r.kernel
+	c.out.Candidates = append(c.out.Candidates, t)
+}
+
+// meanOf returns the mean of the scores that are numbers, +Inf if there is none.
+func meanOf(scores []float64) float64 {
+	var n, sum float64
+	for _, v := range scores {
+		if !math.IsNaN(v) {
+			n, sum = n+1, sum+v
+		}
+	}
+	if n == 0 {
+		return math.Inf(1)
+	}
+	return sum / n
+}
+
+// recipe are the settings that the data may choose: they are part of what is learnt.
+type recipe struct {
+	nu     float64
+	unit   lca.Unit
+	kernel lca.Kernel
+	dof    int // degrees of freedom; 0 unless the kernel is a t
+}
+
+// freedom says which settings are left to the data. A setting that was given is obeyed.
+type freedom struct {
+	red              bool // d_P, by the search of LCA-Gauss-Red
+	affine           bool // the unit of ν for this search, with lca.PresetMetric
+	gaussian         bool // no Parzen direction at all
+	nu, unit, kernel bool
+}
+
+// freedom returns what the configuration leaves open, given as it was before Auto was replaced. With
+// lca.PresetMetric only d_P is, because a likelihood says little about clusters.
+func (c Config) freedom() freedom {
+	if c.InnerSteps != lca.Auto || c.Gamma == 0 && c.HalfLifeRows == 0 {
+		return freedom{} // the caller counts the steps
+	}
+	density := c.Preset == lca.PresetDensity
+	searched := c.Metric == lca.MetricFull && (c.Kind == lca.KindAuto || c.Kind == lca.KindLCAGaussRed)
+	return freedom{
+		red:      searched,
+		affine:   searched && !density && c.NuUnit == lca.UnitAuto,
+		gaussian: density && c.Metric == lca.MetricFull && c.Kind != lca.KindLCA,
+		nu:       density && c.Nu == lca.Auto,
+		unit:     density && c.NuUnit == lca.UnitAuto,
+		kernel:   density && c.Kernel == lca.KernelAuto,
+	}
+}
+
+// any reports whether something is open.
+func (f freedom) any() bool { return f != freedom{} }
+
+// recipes returns what the open settings can become, other than r; t kernels with that many degrees of freedom, 0 for the default.
+func (f freedom) recipes(r recipe, dof int) (out []recipe) {
+	if !f.kernel {
+		dof = r.dof
+	}
+	nus, units, kernels := []float64{r.nu}, []lca.Unit{r.unit}, []lca.Kernel{r.kernel}
+	if f.nu {
+		nus = []float64{0.001, 0.01, 0.1}
+	}
+	if f.unit {
+		units = []lca.Unit{lca.UnitCovariance, lca.UnitRelative}
+	}
+	if f.kernel {
+		kernels = []lca.Kernel{lca.KernelGaussian, lca.KernelStudent}
+	}
+	for _, kernel := range kernels {
+		for _, unit := range units {
+			for _, nu := range nus {
+				other := recipe{nu: nu, unit: unit}
+				other.kernel, other.dof = kernel.Resolve(dof)
+				if other != r {
+					out = append(out, other)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// String names the settings as a trial is named.
+func (r recipe) String() string { return fmt.Sprintf("nu %v %v, %v", r.nu, r.unit, r.kernel) }
+
+// recipe returns the current settings.
+func (c Config) recipe() recipe { return recipe{c.Nu, c.NuUnit, c.Kernel, c.DOF} }
+
+// use replaces the settings. The metric is then still that of the former ones, unless a split follows.
+func (l *Learner) use(r recipe) {
+	c := &l.cfg
+	kernels := r.kernel != c.Kernel || r.dof != c.DOF
+	l.settings, c.Nu, c.NuUnit, c.Kernel, c.DOF = r, r.nu, r.unit, r.kernel, r.dof
+	if kernels {
+		l.estimator = newEstimator(*c)
+	}
+}
+
+// write stores the settings that the data may choose.
+func (r recipe) write(w *writer) {
+	w.f64(r.nu)
+	w.u64(uint64(r.unit))
+	w.u64(uint64(r.kernel))
+	w.count(r.dof)
+}
+
+func readRecipe(r *reader) recipe {
+	out := recipe{nu: r.f64(), unit: lca.Unit(r.u64()), kernel: lca.Kernel(r.u64()), dof: int(r.u64())}
+	if r.err == nil && (!(out.nu >= 0) || !known(out.unit, lca.ParseUnit) || !known(out.kernel, lca.ParseKernel) || out.dof < 0 || out.dof > lca.MostDOF ||
+		(out.kernel == lca.KernelStudent) != (out.dof > 0)) {
+		r.err = fmt.Errorf("settings %+v", out)
+	}
+	return out
+}
+
+// restore takes the settings of a state, except those that the configuration gives.
+func (l *Learner) restore(was recipe) {
+	r := l.cfg.recipe()
+	if l.free.nu {
+		r.nu = was.nu
+	}
+	if l.free.unit || l.free.affine {
+		r.unit = was.unit
+	}
+	if l.free.kernel {
+		r.kernel, r.dof = was.kernel, was.dof
+	}
+	l.use(r)
 }

@@ -26,7 +26,7 @@ type Config struct {
 	DOF    int        // degrees of freedom of KernelStudent; 0: lca.DegreesOfFreedom
 
 	Gamma        float64  // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
-	PassRows     int      // n of γ^(B/n), rows; Auto: grows with the rows learnt (see growth.go)
+	PassRows     int      // n of γ^(B/n), rows; Auto: grows with the rows learnt
 	PassRowsCap  int      // upper bound of the growing n, rows; default 3000
 	HalfLifeRows int      // n said as a half-life, rows; 0 = off
 	Minibatch    int      // B, rows of each Learn; default 100
@@ -34,14 +34,14 @@ type Config struct {
 	Pool         PoolKind // default PoolAuto
 	TargetRows   int      // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
 
-	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity; more where a column is slow (waiting.go)
-	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (replaypool.go)
+	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity; more where a column is slow (learner.go)
+	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (pool.go)
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: by the scores of the pool (gate.go); +Inf = off
 	TimeGap     int     // rows of a partition within which two rows are no neighbours; 0 = none; Auto: by the autocorrelation (timegap.go)
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
 	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); without it the learner never restarts; default true
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
-	Finite      bool    // the rows are a finite set without an order, such as a file: μ and C_G forget nothing, and after a change that lasts both parts are learnt (join.go); default false
+	Finite      bool    // the rows are a finite set without an order, such as a file: μ and C_G forget nothing, and after a change that lasts both parts are learnt (learner.go); default false
 
 	Precision   lca.Precision // default Float32
 	Coordinates lca.Coordinates
@@ -129,4 +129,69 @@ func Kinds() []lca.Kind {
 func known[K fmt.Stringer](k K, parse func(string) (K, error)) bool {
 	_, err := parse(k.String())
 	return err == nil
+}
+
+const (
+	// The growing n is this share of the rows learnt since the start or the last alarm. The step
+	// 1−γ^(B/n) is then about 4B/rows: early rows, learnt under a metric that was still wide, are
+	// forgotten polynomially, and no n has to be known beforehand.
+	growthShare = 1.0 / 8
+	// With a memory of fewer rows than this, or than 2.6 per dimension, C_L would be an average of too few.
+	shortestMemory        = 50
+	shortestMemoryColumns = 2.6
+	// The first minibatches get two EM steps each, which reaches the same NLL with a third of the rows. Later the
+	// second step only adds noise.
+	eagerRows  = 2000
+	eagerSteps = 2
+)
+
+// memory returns the current n of γ^(B/n), in rows (section 5.1): PassRows where it is set, and
+// otherwise clip(rows/8, max(50, 2.6·d), PassRowsCap). With γ = 0 or a half-life it is what gives the
+// same discount.
+//
+// With a time gap both bounds are gap times as large, because they are meant for independent rows. But the lower one is
+// at most half of the rows so far, which weighs all of them alike, and the upper one at most the memory of μ and C_G.
+func (c Config) memory(rows, gap uint64) float64 {
+	switch {
+	case c.HalfLifeRows > 0 && c.Gamma > 0:
+		return float64(c.HalfLifeRows) * math.Log(c.Gamma) / math.Log(0.5)
+	case c.PassRows != lca.Auto:
+		return float64(c.PassRows)
+	}
+	lo := max(shortestMemory, shortestMemoryColumns*float64(c.Dim))
+	hi := max(float64(c.PassRowsCap), lo)
+	if gap > 1 {
+		lo = max(lo, min(lo*float64(gap), 0.5*float64(rows)))
+		hi = max(hi, lo, min(hi*float64(gap), 0.5*c.momentsMemory()))
+	}
+	return min(max(growthShare*float64(rows), lo), hi)
+}
+
+// grows says whether n still grows.
+func (c Config) grows(rows, gap uint64) bool {
+	return c.memory(rows, gap) < c.memory(math.MaxUint64, gap)
+}
+
+// discount returns γ^(B/n), the weight that C_L keeps when B rows are learnt (eq. 8, section 5.1).
+func (c Config) discount(b int, n float64) float64 {
+	if c.HalfLifeRows > 0 {
+		return math.Exp2(-float64(b) / float64(c.HalfLifeRows))
+	}
+	if c.Gamma == 0 {
+		return 0
+	}
+	return math.Pow(c.Gamma, float64(b)/n)
+}
+
+// steps returns the number of EM steps for a minibatch.
+func (c Config) steps(rows uint64) int {
+	switch {
+	case c.InnerSteps != lca.Auto:
+		return c.InnerSteps
+	case c.Gamma == 0 && c.HalfLifeRows == 0:
+		return 1 // plain EM: the caller counts the steps
+	case rows < eagerRows:
+		return eagerSteps
+	}
+	return 1
 }

@@ -15,10 +15,10 @@
 // one stochastic EM step on B rows:
 //
 //  1. E-step: λ_ij of the minibatch's rows against N neighbours (section 5.2), and from it Ĉ_L (estep.go).
-//  2. C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1; growth.go has n), kept without ν.
+//  2. C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1; config.go has n), kept without ν.
 //  3. μ and C_G take in the same rows (runningmoments.go).
 //  4. M-step: B_G and B_L by Proposition 1 for C_L + ν I and C_G + ν_g I (metricstate.go), or, between two
-//     eigendecompositions, the best B_L of its span (spanupdate.go).
+//     eigendecompositions, the best B_L of its span (metricstate.go).
 //  5. Some of the rows replace neighbours (pool.go).
 //
 // What is learnt depends on the rows, their identities and their order alone: never on a clock, on GOMAXPROCS, on the
@@ -28,31 +28,31 @@
 //
 // A stream has no n and no second pass, and it may change. Each departure is explained in the file that is named:
 //
-//   - n of eq. 8 grows with the rows learnt, up to a cap (growth.go); a fixed n is the paper's.
+//   - n of eq. 8 grows with the rows learnt, up to a cap (config.go); a fixed n is the paper's.
 //   - Neighbours are a pool that favours the recent (pool.go), not rows drawn again from all.
 //   - Rows that are near in time are no neighbours, and rows are counted as fewer where they depend on each other
 //     (timegap.go).
 //   - μ and C_G have the pool's memory (runningmoments.go), so that a change does not pass for structure.
-//   - While the stream is young EM also runs over the pool (replaypool.go): a step of eq. 8 is a small part of
+//   - While the stream is young EM also runs over the pool (pool.go): a step of eq. 8 is a small part of
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
-//   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (spanupdate.go).
+//   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (metricstate.go).
 //   - LCA-Gauss-Red is a search in the background that takes effect at a fixed row, and so is the choice of ν, its unit, the
 //     kernel, and a single Gaussian in place of all (choice.go). (TestChoiceFindsTheSplit) The first metric may be with t kernels, or a
-//     single Gaussian (beginning.go). (TestYoungDensity, in internal/streams)
+//     single Gaussian (warmup.go). (TestYoungDensity, in internal/streams)
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Outliers do not learn (gate.go, scoregate.go), unless they turn out to be a cluster (held.go). Rows in which a column moves that never did are
 //     among them. (TestConstantColumn)
-//   - Minibatches that are not as those before (gate.go, drift.go, quiet.go) or in which a column does not move (stuck.go) are set aside, unless
-//     rows of the pool are like them (bypool.go). When they last the learner restarts from them (restart.go), sooner if all so far was a
-//     machine at rest (wake.go). It restarts as well when it refuses most rows (lockout.go). (TestDriftIsFollowed, TestBurst, TestPatience,
+//   - Minibatches that are not as those before (gate.go, drift.go) or in which a column does not move (stuck.go) are set aside, unless
+//     rows of the pool are like them (restart.go). When they last the learner restarts from them (restart.go), sooner if all so far was a
+//     machine at rest (restart.go). It restarts as well when it refuses most rows (held.go). (TestDriftIsFollowed, TestBurst, TestPatience,
 //     TestStuckColumn, TestLongRests, TestWake)
 //   - The last metrics that were left at a restart are kept, and one that explains the new rows is current again at
 //     once (former.go). (TestRegimeReturns, TestNoFalseReturn) With Drift off none is left, and the newest that knew all before it is kept, for
 //     when it is forgotten (knowngood.go). (TestLongRest)
 //   - Where rows of both regimes are mixed during a change, those of the former one are left out when it is over
-//     (transition.go), and regimes that are over before the pool is full are learnt together, if one kernel fits them
-//     (brief.go). (TestSlowTransition, TestBriefRegimes)
+//     (former.go), and regimes that are over before the pool is full are learnt together, if one kernel fits them
+//     (former.go). (TestSlowTransition, TestBriefRegimes)
 //   - Rows that are refused for less than a change must last, but again and again, are learnt with the current regime
-//     (recurring.go), and many that are refused for long are an alarm (lockout.go). (TestRecurringRows, TestHeldRows)
+//     (recurring.go), and many that are refused for long are an alarm (held.go). (TestRecurringRows, TestHeldRows)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package online

@@ -3,11 +3,14 @@ package online
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // ErrWarmup is returned by Model before the first update: there is nothing to publish yet.
@@ -21,8 +24,8 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 // One call of Learn is one stochastic EM step:
 //
 //	E   λ_ij of the minibatch's rows against the pool (estep.go)
-//	M   C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L        (eq. 8; growth.go has n)
-//	    μ, C_G with the pool's memory (runningmoments.go), then B_G and B_L (metricstate.go, spanupdate.go)
+//	M   C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L        (eq. 8; config.go has n)
+//	    μ, C_G with the pool's memory (runningmoments.go), then B_G and B_L (metricstate.go)
 //
 // after which some of the rows replace neighbours (pool.go). C_L is kept without ν.
 type Learner struct {
@@ -35,7 +38,7 @@ type Learner struct {
 	regime         // the current one
 	former formers // those before it
 
-	wanted    int     // rows that a first model takes, or any, where a set ended before it had one (fewrows.go); 0: none did
+	wanted    int     // rows that a first model takes, or any, where a set ended before it had one (warmup.go); 0: none did
 	warm      batch   // collected rows: of the warm-up, or in quarantine (restart.go)
 	clocks    clocks  // rows seen of each partition
 	held      batch   // refused rows (held.go)
@@ -352,4 +355,209 @@ func (l *Learner) updateCounters(s *Step) {
 	}
 	c.count(s.Alarm)
 	l.running.add(s)
+}
+
+// Step is what one call of Learn did. All NLLs are prequential: of the minibatch under the model
+// before it was learnt, in nats per row, with all normalising constants.
+type Step struct {
+	Rows        int  // rows handed in
+	Warmup      bool // the rows were only collected: there is no metric yet
+	Learnt      int  // rows that entered Ĉ_L
+	Gated       int  // rows left out by the outlier gate, and of anomalous minibatches with Drift off
+	Opened      bool // more than a tenth were far, so the gate was opened and all were learnt
+	Alone       int  // rows without an admissible neighbour, left out
+	Copies      int  // pairs of a row and a neighbour left out as near copies or the same record
+	Quarantined int  // rows of an anomalous minibatch, which is kept and not learnt (restart.go)
+	Released    int  // rows of anomalous minibatches that are given up: the change did not last, or Drift is off
+	Joined      int  // rows of anomalous minibatches that are learnt with the others, because a finite set has no order
+	Entered     int  // rows that entered the pool
+
+	NLL         float64 // mean over the rows that were not gated; NaN while warming up or where none is left
+	GaussianNLL float64 // the same rows under a single Gaussian with the running μ and C_G + ν_g
+	Effective   float64 // mean effective number of neighbours exp(H(λ_i))
+
+	Discount     float64     // γ^(B/n): the weight C_L kept
+	PassRows     float64     // n
+	Steps        int         // EM steps taken
+	Replayed     int         // EM steps over the whole pool (pool.go)
+	Choice       *lca.Choice // what the data have chosen, where the stream begins (warmup.go) or a comparison ended at this step (choice.go); nil elsewhere
+	Eigen        bool        // the split was computed again (Proposition 1); otherwise B_L changed within its span (metricstate.go)
+	Ridged       bool        // C_G or C_L was singular and got a small ridge: raise ν or ν_g
+	Z            float64     // drift statistic
+	Alarm        Alarm       // why the metric is another one, or AlarmRefused
+	RefusedShare float64     // of the last rows, at AlarmRefused for many of them; 0 elsewhere
+	Still        bool        // no column moves any more, at AlarmRefused for that
+	Gaussian     int         // d_G after the step
+	Parzen       int         // d_P after the step
+	Pool         int         // rows in the pool after the step
+}
+
+// Waiting is how far the warm-up is.
+type Waiting struct {
+	Rows     int    // rows collected
+	Wanted   int    // rows that the first metric is fitted to
+	Gap      uint64 // rows that count as one, because of which Wanted is more than Config.WarmupRows; 0 = it is not
+	Constant bool   // no column varies among the collected rows, so that the newest of them are kept until one does
+}
+
+// Waiting returns what Model waits for as long as it returns ErrWarmup, and false after that.
+func (l *Learner) Waiting() (w Waiting, waits bool) {
+	switch {
+	case l.metric != nil && l.counts.Minibatches > 0:
+		return Waiting{}, false
+	case l.metric != nil: // the next minibatch is the first update
+		n := l.pool.len()
+		return Waiting{Rows: n, Wanted: n + 1}, true
+	}
+	w = Waiting{Rows: l.warm.len(), Wanted: l.warmupWanted()}
+	if l.wanted > 0 { // the set has ended
+		w.Wanted = l.wanted
+	} else if w.Wanted > l.cfg.warmupRows() {
+		w.Gap = l.gap.slowest()
+	}
+	w.Constant = w.Rows >= w.Wanted // warmUp has tried
+	return w, true
+}
+
+// warmupWanted returns how many rows the warm-up collects: more than the configuration says in a stream in which
+// several rows in a row are hardly more than one, in any column.
+func (l *Learner) warmupWanted() int {
+	want := l.cfg.warmupRows()
+	if l.cfg.WarmupRows == lca.Auto {
+		want = stretched(want, l.gap.slowest(), l.cfg.Neighbours)
+	}
+	return want
+}
+
+// runningRows is the memory of the figures in Info, in rows: about that of C_L.
+const runningRows = 3000
+
+// running are the means of Step's figures over the recent past. A young stream's are plain means.
+type running struct {
+	Weight                      float64 // rows that the means stand for, ≤ runningRows
+	NLL, GaussianNLL, Effective float64
+}
+
+func (r *running) add(s *Step) {
+	if s.Learnt == 0 || math.IsNaN(s.NLL) || math.IsInf(s.NLL, 0) {
+		return
+	}
+	r.Weight = min(r.Weight+float64(s.Learnt), max(runningRows, float64(s.Learnt)))
+	w := float64(s.Learnt) / r.Weight
+	r.NLL += float64(w * (s.NLL - r.NLL))
+	r.GaussianNLL += float64(w * (s.GaussianNLL - r.GaussianNLL))
+	r.Effective += float64(w * (s.Effective - r.Effective))
+}
+
+// join learns the rows in quarantine in addition to all rows before them. A finite set may be sorted: what begins in the
+// midst of it is no new regime that replaces the former one, but another part of the set. A fault that is over before
+// it is believed is left out of a finite set as it is of a stream.
+//
+// As after a restart, EM runs from C_G on the pool, with all directions Parzen, because C_L as it was knows only
+// the former part.
+func (l *Learner) join(s Step) (Step, error) {
+	b, compared := l.warm, l.choice.began > 0
+	l.warm, l.lockout = batch{}, lockout{}
+	l.choice.drop() // its candidates know only the former part
+	l.moments.learn(b.x, l.work)
+	s.Entered, s.Joined, s.Learnt = l.offerToPool(b, nil), b.len(), b.len()
+	l.renewEstimator() // it knows the former rows of the pool
+	if err := l.startFromGlobal(); err != nil {
+		return Step{}, err
+	}
+	if _, err := l.convergeOnPool(l.pool.batch(), &s); err != nil {
+		return Step{}, err
+	}
+	l.drift = drift{}
+	l.insideGate(new(batch).sample(l.pool.batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
+	l.renewEstimator()
+	l.updateCounters(&s)
+	if compared {
+		l.startChoice()
+	}
+	return s, l.aligned.advance(l)
+}
+
+// NextPass says that the rows that follow are those of the pass before, in the same order: places in time begin again, and
+// an unfinished change is given up, because the first rows do not follow the last ones. It returns how many rows that were.
+func (l *Learner) NextPass() (released int) {
+	if l.metric == nil {
+		l.warm = batch{} // they come again
+	}
+	released = l.release(l.Quarantined())
+	l.clocks, l.gap.tracks, l.recurring = nil, nil, recurring{} // the same rows do not recur
+	return released
+}
+
+// Quarantined returns how many rows are set aside until the change that they show is over, or lasts long enough to be
+// believed.
+func (l *Learner) Quarantined() int {
+	if l.metric == nil { // the warm-up's
+		return 0
+	}
+	return l.warm.len()
+}
+
+// Frozen is what a learner has learnt up to one row. The learner may go on meanwhile: with many columns a model takes as
+// long as several minibatches, a split and a rotation of its own, and Frozen.Model may run on another goroutine.
+type Frozen struct {
+	learner *Learner   // only what a model follows from; it cannot learn
+	model   *lca.Model // without what takes long
+}
+
+// Freeze returns a copy of what a model follows from. It costs about as much as copying a few matrices and the pool, and leaves
+// the learner unchanged. Before the first update it returns ErrWarmup.
+func (l *Learner) Freeze() (*Frozen, error) {
+	if l.metric == nil || l.counts.Minibatches == 0 {
+		return nil, ErrWarmup
+	}
+	m := &lca.Model{
+		Dim: l.cfg.Dim, Mean: slices.Clone(l.moments.mean),
+		Neighbours: make([]float32, len(l.pool.rows)),
+		Kind:       l.cfg.Kind, Metric: l.cfg.Metric, Kernel: l.cfg.Kernel, DOF: l.cfg.DOF,
+		Info: l.info(),
+	}
+	for i := 0; i < len(l.pool.rows); i += m.Dim {
+		for k, mean := range m.Mean {
+			m.Neighbours[i+k] = float32(l.pool.rows[i+k] - mean)
+		}
+	}
+	return &Frozen{l.frozen(), m}, nil
+}
+
+// frozen returns a learner of which Frozen.Model uses the methods, and which shares no memory that l writes to.
+func (l *Learner) frozen() *Learner {
+	was := l.metric
+	return &Learner{cfg: l.cfg, family: l.family, regime: regime{
+		pool:    &pool{slots: identities{ids: slices.Clone(l.pool.slots.ids)}, places: slices.Clone(l.pool.places)},
+		moments: l.moments.clone(),
+		cl:      slices.Clone(l.cl),
+		metric: &metricState{
+			ColumnScale: prop1.ColumnScale{Active: slices.Clone(was.Active), Scale: slices.Clone(was.Scale)},
+			parzen:      was.parzen, inverse: slices.Clone(was.inverse),
+			spanUpdate: spanUpdate{keep: was.keep, fresh: slices.Clone(was.fresh)},
+		},
+		aligned: reference{w: slices.Clone(l.aligned.w)},
+		gap:     timeGap{rows: l.gap.rows},
+		gate:    l.gate,
+	}}
+}
+
+// Model returns the model of Learner.Model at the row of Freeze. It is called once.
+func (f *Frozen) Model() (*lca.Model, error) {
+	l, m := f.learner, f.model
+	l.work = linalg.Borrow()
+	defer l.work.Return()
+	l.metric.current(l.cl, l.cl, l.cfg.Dim, l.work)
+	if err := l.family.model(l, m, l.cl); err != nil {
+		return nil, err
+	}
+	m.ScoreNeighbours(l.admissible())
+	if l.cfg.Coordinates != lca.CoordinatesAligned { // they need no history
+		return m.View(l.cfg.Coordinates, l.cfg.Components)
+	}
+	m.Coordinates, m.Components = l.cfg.Coordinates, l.cfg.Components
+	var err error
+	m.W, err = l.aligned.whitening(m)
+	return m, err
 }

@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
@@ -24,7 +27,7 @@ const (
 
 // metricState is the metric of the next E-step, over the active columns, in the input's units. The split of
 // Proposition 1 gives a basis B = (B_L, B_G). Until the next split its spans stay, the rows are kept in its
-// coordinates, and B_L changes within its own span (spanupdate.go). Matrices are row-major, of order n = len(Active).
+// coordinates, and B_L changes within its own span. Matrices are row-major, of order n = len(Active).
 type metricState struct {
 	prop1.ColumnScale
 	parzen         int       // d_P
@@ -178,4 +181,352 @@ func parzenWithHysteresis(e []float64, previous int, filled float64) int {
 		return max(1, prop1.CountBelow(e, wide))
 	}
 	return max(1, prop1.CountBelow(e, becomesParzen*wide), min(previous, prop1.CountBelow(e, becomesGaussian*wide)))
+}
+
+// spanUpdate is how a metric changes between two splits. An eigendecomposition costs as much as many
+// minibatches, and in a few of them the spans of B_L and B_G, C_G and the scales hardly change. What does
+// change is the width of the kernel, and that follows at each minibatch by a Cholesky factor:
+//
+//	B_L ← B_L L⁻ᵀ with L Lᵀ = B_Lᵀ M₂ B_L
+//
+// is the best B_L of its span (eq. 7), so the bound falls as it does by Proposition 1, only not as far.
+//
+// In the coordinates of the basis B that the split found, B_Lᵀ M₂ B_L was the identity, and Ĉ_L is formed
+// there. So C_L need not be carried back and forth:
+//
+//	C_L = keep·(C_L at the split) + B⁻ᵀ fresh B⁻¹
+//	B_Lᵀ M₂ B_L = keep·I + fresh_PP + (1−keep)·B_Lᵀ N B_L,  N = ν s² or ν C_G
+//
+// and of the pool's rows only the first d_P coordinates change (estep.go).
+type spanUpdate struct {
+	pending     float64   // share of new rows in C_L since the split
+	minibatches int       // learnt since the split
+	keep        float64   // what is left of the weight that C_L had at the split
+	fresh       []float64 // Σ of Ĉ_L since then, discounted, in the basis: n×n, on and above the diagonal
+
+	// These follow from the others, and are no state.
+	nu       []float64 // B_Lᵀ N B_L, d_P×d_P
+	low      []float64 // L, d_P×d_P
+	narrowed bool      // L is not the identity
+
+	scratch [2][]float64
+}
+
+// startSpan starts the updates that follow a split.
+func (m *metricState) startSpan(l *Learner) {
+	n := len(m.Active)
+	l.splits++
+	m.number = l.splits
+	m.pending, m.minibatches, m.keep, m.narrowed = 0, 0, 1, false
+	m.fresh = linalg.Resize(m.fresh, n*n)
+	clear(m.fresh)
+	m.projectNu(l)
+	m.centre = linalg.Resize(m.centre, l.cfg.Dim)
+	l.offset = linalg.Resize(l.offset, l.cfg.Dim)
+	prop1.Mean(m.centre, l.offset, l.pool.rows, l.cfg.Dim)
+}
+
+// resume sets what follows from a state that was read.
+func (m *metricState) resume(l *Learner) bool {
+	l.splits++
+	m.number = l.splits
+	m.projectNu(l)
+	return m.minibatches == 0 || m.updateSpan(l.work)
+}
+
+// projectNu sets B_Lᵀ N B_L.
+func (m *metricState) projectNu(l *Learner) {
+	if l.cfg.NuUnit != lca.UnitCovariance {
+		m.projectDiagonal(l.cfg.Nu, m.Scale, l.work)
+		return
+	}
+	// Of M₁ = (1+ν_g) C_G + ridge it is known that B_Lᵀ M₁ B_L = diag(1/e).
+	n, p := len(m.Active), m.parzen
+	share := l.cfg.Nu / (1 + l.cfg.NuGaussian)
+	l.offset = linalg.Resize(l.offset, n)
+	for i := range n {
+		l.offset[i] = math.Sqrt(kernel.NormSquared(m.gaussian[i*n:][:i+1]) / (1 + l.cfg.NuGaussian))
+	}
+	m.projectDiagonal(max(0, 1-share)*prop1.RoundingRidge, l.offset, l.work)
+	for k, e := range m.ratio[:p] {
+		m.nu[k*p+k] += share / e
+	}
+}
+
+// projectDiagonal sets B_Lᵀ ν s² B_L.
+func (m *metricState) projectDiagonal(nu float64, scale []float64, w *linalg.Workspace) {
+	n, p := len(m.Active), m.parzen
+	m.nu, m.scratch[0] = linalg.Resize(m.nu, p*p), linalg.Resize(m.scratch[0], n*p)
+	root := math.Sqrt(nu)
+	for i, s := range scale {
+		for k, v := range m.basis[i*n:][:p] {
+			m.scratch[0][i*p+k] = root * s * v
+		}
+	}
+	a := linalg.Dense(m.scratch[0], p)
+	w.Product(m.nu, p, a.T(), a, p, p, n, linalg.Set)
+}
+
+// updateSpan is the M-step between splits. It returns false where rounding has made the matrix singular.
+func (m *metricState) updateSpan(w *linalg.Workspace) bool {
+	n, p := len(m.Active), m.parzen
+	m.low = linalg.Resize(m.low, p*p)
+	for i := range p {
+		for j := range i + 1 {
+			m.low[i*p+j] = m.fresh[j*n+i] + float64((1-m.keep)*m.nu[i*p+j])
+		}
+		m.low[i*p+i] += m.keep
+	}
+	m.narrowed = w.CholeskyLower(m.low, p) == nil && prop1.Regular(m.low, p)
+	return m.narrowed
+}
+
+// logVolume is log|det B| of the current metric.
+func (m *metricState) logVolume() float64 {
+	if !m.narrowed {
+		return m.logDet
+	}
+	return m.logDet - prop1.LogDiagonal(m.low, m.parzen)
+}
+
+// local sets dst to the current B_Lᵀ, d_P×n.
+func (m *metricState) local(dst []float64, w *linalg.Workspace) []float64 {
+	n, p := len(m.Active), m.parzen
+	dst = linalg.Resize(dst, p*n)
+	for i := range n {
+		for k, v := range m.basis[i*n:][:p] {
+			dst[k*n+i] = v
+		}
+	}
+	if m.narrowed {
+		w.SolveLeft(linalg.Dense(m.low, p), dst, n, p, n)
+	}
+	return dst
+}
+
+// average is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1), from the sums of an E-step in the
+// coordinates of the current metric, which it brings back into those of the split.
+func (m *metricState) average(sum *kernel.Moments, discount float64, w *linalg.Workspace) {
+	n := len(m.Active)
+	c := sum.Upper
+	if m.narrowed {
+		m.toSplitBasis(c, w)
+	}
+	m.keep *= discount
+	share := (1 - discount) / float64(sum.Rows)
+	for i := range n {
+		fresh := m.fresh[i*n+i : (i+1)*n]
+		for k, v := range c[i*n+i : (i+1)*n] {
+			fresh[k] = float64(discount*fresh[k]) + float64(share*v)
+		}
+	}
+}
+
+// toSplitBasis is C ← T C Tᵀ with T = diag(L, I), on and above the diagonal.
+func (m *metricState) toSplitBasis(c []float64, w *linalg.Workspace) {
+	n, p := len(m.Active), m.parzen
+	m.scratch[0], m.scratch[1] = linalg.Resize(m.scratch[0], p*n), linalg.Resize(m.scratch[1], p*p)
+	left, corner, low := m.scratch[0], m.scratch[1], linalg.Dense(m.low, p)
+	kernel.MirrorUpper(c, n, p)
+	w.Product(left, n, low, linalg.Dense(c, n), p, n, p, linalg.Set)
+	w.Product(corner, p, linalg.Dense(left, n), low.T(), p, p, p, linalg.Set)
+	for i := range p {
+		for j := range i + 1 {
+			c[j*n+i] = 0.5 * (corner[i*p+j] + corner[j*p+i])
+		}
+		copy(c[i*n+p:][:n-p], left[i*n+p:])
+	}
+}
+
+// freshFull returns fresh, both triangles.
+func (m *metricState) freshFull() []float64 {
+	n := len(m.Active)
+	kernel.MirrorUpper(m.fresh, n, n)
+	return m.fresh
+}
+
+// fold brings C_L, dim×dim and as it was at the split, up to date. What was between is then over: a split
+// must follow.
+func (m *metricState) fold(cl []float64, dim int, w *linalg.Workspace) {
+	m.current(cl, cl, dim, w)
+	m.keep = 1
+	clear(m.fresh)
+}
+
+// current sets dst to the C_L of now, where cl is that of the split.
+func (m *metricState) current(dst, cl []float64, dim int, w *linalg.Workspace) {
+	n := len(m.Active)
+	m.scratch[0] = linalg.Resize(m.scratch[0], n*n)
+	c := m.scratch[0]
+	w.Congruence(c, linalg.Dense(m.inverse, n).T(), m.freshFull(), n)
+	copy(dst, cl[:dim*dim])
+	for i, k := range m.Active {
+		for j, o := range m.Active {
+			dst[k*dim+o] = float64(m.keep*cl[k*dim+o]) + c[i*n+j]
+		}
+	}
+}
+
+// family is the M-step of a family of metrics on a stream. NewLearner chooses it, once.
+type family interface {
+	// first sets the basis of the first metric, whose directions are all Parzen, from M₁ in l.m1 and m2. It
+	// overwrites both.
+	first(l *Learner, m *metricState, m2 []float64) error
+	// next sets the basis of m by the split for l.m1 and l.m2, and overwrites both. previous is the d_P before, from which it
+	// moves only if a direction is clearly on the other side; Auto if there was none. With 0 no direction is Parzen.
+	next(l *Learner, m *metricState, previous int) error
+	// model sets the matrices of a model that is published, for C_L without ν.
+	model(l *Learner, m *lca.Model, cl []float64) error
+	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for rows that the estimator has projected.
+	mahalanobis(l *Learner, rows []float64) []float64
+	// unconfined reports whether Σ may be any covariance. Then B_L can follow within its span between splits
+	//.
+	unconfined() bool
+}
+
+func newFamily(c Config) (family, error) {
+	f, err := prop1.FamilyOf(c.Metric.String(), c.Rank)
+	if err != nil {
+		return nil, err
+	}
+	if c.Metric == lca.MetricFull {
+		return fullFamily{}, nil
+	}
+	return confinedFamily{prop1.MStep{Family: f, Plain: c.Kind == lca.KindLCA}}, nil
+}
+
+// fullFamily is the full metric: Proposition 1 by Cholesky factors, in the input's units.
+type fullFamily struct{}
+
+func (fullFamily) unconfined() bool { return true }
+
+func (fullFamily) first(l *Learner, m *metricState, m2 []float64) error {
+	return m.proposition1(m2, allParzen, l.work)
+}
+
+func (fullFamily) next(l *Learner, m *metricState, previous int) error {
+	return m.proposition1(l.m2, l.splitAfter(previous), l.work)
+}
+
+func (fullFamily) mahalanobis(l *Learner, _ []float64) []float64 {
+	return l.estimator.mahalanobis(l.work)
+}
+
+func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
+	d, f := l.cfg.Dim, l.moments.columnScale(l.cfg.NuUnit)
+	s := &metricState{ColumnScale: f}
+	if err := s.factorGlobal(l); err != nil {
+		return err
+	}
+	m2, split := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu), l.splitAfter(l.metric.parzen)
+	if l.cfg.TargetRows > 0 {
+		if err := s.proposition1(m2, split, l.work); err != nil {
+			return err
+		}
+		parzen := s.parzen
+		l.toTarget(cl, parzen)
+		m2, split = l.addNu(m2, &s.ColumnScale, cl, l.cfg.Nu), func([]float64) int { return parzen }
+	}
+	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
+	if err := s.proposition1(m2, split, l.work); err != nil {
+		return err
+	}
+	m.Ratio = s.ratio
+	m.BL, m.BG = s.columnsOut(0, s.parzen, d), s.columnsOut(s.parzen, len(f.Active), d)
+	return nil
+}
+
+// confinedFamily is any other metric: the M-step of prop1, in units of s.
+type confinedFamily struct{ solver prop1.MStep }
+
+func (confinedFamily) unconfined() bool { return false }
+
+func (c confinedFamily) first(l *Learner, m *metricState, m2 []float64) error {
+	return c.split(m, l.m1, m2, len(m.Active))
+}
+
+func (c confinedFamily) next(l *Learner, m *metricState, _ int) error {
+	return c.split(m, l.m1, l.m2, prop1.Auto)
+}
+
+func (confinedFamily) mahalanobis(l *Learner, rows []float64) []float64 {
+	squares, _ := l.mahalanobis(rows, nil)
+	return squares
+}
+
+// split sets the basis of m, in units of s. It overwrites M₁ and M₂.
+func (c confinedFamily) split(m *metricState, m1, m2 []float64, parzen int) error {
+	n := len(m.Active)
+	for i := range n {
+		for j := range n {
+			m1[i*n+j] /= m.Scale[i] * m.Scale[j]
+			m2[i*n+j] /= m.Scale[i] * m.Scale[j]
+		}
+	}
+	one, two := mat.NewSymDense(n, m1), mat.NewSymDense(n, m2)
+	root, err := prop1.InverseRoot(one)
+	if err != nil {
+		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian, which is lca.nu_gaussian in a configuration): %w", err)
+	}
+	p, _, err := c.solver.Solve(one, root, two, parzen)
+	if err == nil && prop1.Columns(p.BL) == 0 { // see parzenWithHysteresis
+		p, _, err = c.solver.Solve(one, root, two, 1)
+	}
+	if err != nil {
+		return fmt.Errorf("lca: C_L + ν (raise Nu, which is lca.nu in a configuration): %w", err)
+	}
+	b, inv := p.Joined(), new(mat.Dense)
+	if err := inv.Inverse(b); err != nil {
+		return fmt.Errorf("lca: inverse of (B_L, B_G): %w", prop1.ErrSingular)
+	}
+	m.parzen, m.ratio = prop1.Columns(p.BL), p.Ratio
+	m.logDet, _ = mat.LogDet(b)
+	m.basis, m.inverse = linalg.Elements(b), linalg.Elements(inv)
+	for i, s := range m.Scale {
+		m.logDet -= math.Log(s)
+		for k := range n {
+			m.basis[i*n+k] /= s
+			m.inverse[k*n+i] *= s
+		}
+	}
+	return nil
+}
+
+func (c confinedFamily) model(l *Learner, m *lca.Model, cl []float64) error {
+	f, d := l.metric.ColumnScale, l.cfg.Dim
+	global, pull := f.CovarianceIn(l.moments.full(), d), prop1.Pull{}
+	if l.cfg.NuUnit == lca.UnitCovariance {
+		pull.CG = global
+	}
+	m1 := pull.Add(global, l.cfg.NuGaussian)
+	p, sigma, err := c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu), lca.Auto)
+	if err == nil && l.cfg.TargetRows > 0 {
+		parzen := prop1.Columns(p.BL)
+		l.toTarget(cl, parzen)
+		p, sigma, err = c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu), parzen)
+	}
+	if err != nil {
+		return err
+	}
+	m.Ratio, m.CG, m.CL = p.Ratio, f.CovarianceOut(m1, d), f.CovarianceOut(sigma, d)
+	m.BG, m.BL = f.DirectionsOut(p.BG, d), f.DirectionsOut(p.BL, d)
+	return nil
+}
+
+// ridged is the M-step with the ridges that a singular matrix gets in a split.
+func (c confinedFamily) ridged(m1, m2 *mat.SymDense, parzen int) (prop1.Parts, *mat.SymDense, error) {
+	var root *mat.SymDense
+	var err error
+	for _, r := range prop1.Ridges {
+		one, two := prop1.Ridge(m1, r), prop1.Ridge(m2, r)
+		if root, err = prop1.InverseRoot(one); err != nil {
+			continue
+		}
+		var p prop1.Parts
+		var sigma *mat.SymDense
+		if p, sigma, err = c.solver.Solve(one, root, two, parzen); err == nil {
+			return p, sigma, nil
+		}
+	}
+	return prop1.Parts{}, nil, err
 }

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"math"
 	"runtime"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
@@ -364,4 +366,302 @@ func (a *reference) read(r *reader, dim int) {
 	if r.err == nil && ((a.w != nil && len(a.w) != dim*dim) || len(a.parzen)%dim != 0) {
 		r.err = fmt.Errorf("reference of %d and %d numbers for %d columns", len(a.w), len(a.parzen), dim)
 	}
+}
+
+// The counters and running figures of a state: see state.go.
+
+// fields are in the order of the layout. The first edition had the first eight.
+func (c *counts) fields() []*uint64 {
+	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since, &c.Lockouts, &c.Returns, &c.Recurrences, &c.Refusals}
+}
+
+func (c *counts) write(w *writer) {
+	for _, f := range c.fields() {
+		w.u64(*f)
+	}
+}
+
+func (c *counts) read(r *reader) {
+	fields := c.fields()
+	if r.first {
+		fields = fields[:8]
+	}
+	for _, f := range fields {
+		*f = r.u64()
+	}
+}
+
+func (d *level) write(w *writer) {
+	w.u64(d.seen)
+	w.f64(d.mean)
+	w.f64(d.variance)
+}
+
+func (d *level) read(r *reader) { *d = level{seen: r.u64(), mean: r.f64(), variance: r.f64()} }
+
+func (d *drift) write(w *writer) {
+	d.nll.write(w)
+	d.far.write(w)
+	d.quiet.write(w)
+	w.f64(d.nll.floor)
+}
+
+func (d *drift) read(r *reader, dim int) {
+	if d.nll.read(r); !r.first {
+		d.far.read(r)
+		d.quiet.read(r, dim)
+		d.nll.floor = r.f64()
+	}
+}
+
+func (r *running) fields() []*float64 {
+	return []*float64{&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective}
+}
+
+func (r *running) write(w *writer) {
+	for _, f := range r.fields() {
+		w.f64(*f)
+	}
+}
+
+func (r *running) read(from *reader) {
+	for _, f := range r.fields() {
+		*f = from.f64()
+	}
+}
+
+// The part of the state that says what the data have chosen; state.go has the layout.
+
+func (c *choice) write(w *writer) {
+	w.u64(c.began)
+	if c.began == 0 {
+		return
+	}
+	found := c.wait()
+	c.rows.write(w)
+	writeChoice(w, found.Choice)
+	if found.Taken != 0 {
+		found.best.recipe.write(w)
+		w.count(found.best.parzen)
+		w.floats(found.best.cl)
+	}
+}
+
+func (c *choice) read(r *reader, dim int) {
+	if c.began = r.u64(); c.began == 0 {
+		return
+	}
+	c.rows = readBatch(r)
+	if r.err == nil && !c.rows.valid(dim) {
+		r.err = fmt.Errorf("a comparison with %d numbers for %d rows", len(c.rows.x), c.rows.len())
+	}
+	if r.first { // a comparison for LCA-Gauss-Red, which is dropped: the next comes
+		r.u64()
+		r.floats()
+		*c = choice{}
+		return
+	}
+	found := outcome{Choice: readChoice(r)}
+	if found.Taken != 0 {
+		found.best = candidate{readRecipe(r), int(r.u64()), r.floats()}
+		if n, parzen := len(found.best.cl), found.best.parzen; r.err == nil && (n != dim*dim || parzen < 0 || parzen > dim) {
+			r.err = fmt.Errorf("a comparison that offers d_P = %d and %d numbers for %d columns", parzen, n, dim)
+		}
+	}
+	c.comparison = &comparison{found: found}
+}
+
+func writeChoice(w *writer, c lca.Choice) {
+	w.u64(c.Rows)
+	w.count(c.Taken)
+	w.count(len(c.Candidates))
+	for _, t := range c.Candidates {
+		w.text(t.Name)
+		w.count(t.Parzen)
+		w.f64(t.Nu)
+		w.u64(uint64(t.NuUnit))
+		w.u64(uint64(t.Kernel))
+		w.f64(t.NLL)
+	}
+}
+
+func readChoice(r *reader) lca.Choice {
+	const least = 48 // bytes of a candidate without a name
+	c := lca.Choice{Rows: r.u64(), Taken: int(r.u64())}
+	for range r.count(least) {
+		c.Candidates = append(c.Candidates, lca.Trial{
+			Name: r.text(), Parzen: int(r.u64()), Nu: r.f64(), NuUnit: lca.Unit(r.u64()), Kernel: lca.Kernel(r.u64()), NLL: r.f64(),
+		})
+	}
+	if r.err == nil && (c.Taken < 0 || c.Taken >= max(1, len(c.Candidates))) {
+		r.err = fmt.Errorf("candidate %d of %d", c.Taken, len(c.Candidates))
+	}
+	return c
+}
+
+// writer appends little-endian values; reader takes them back. A reader never allocates more than
+// the bytes it has left could fill, and remembers its first fault.
+type writer struct{ b []byte }
+
+func (w *writer) u64(v uint64) { w.b = binary.LittleEndian.AppendUint64(w.b, v) }
+func (w *writer) count(n int)  { w.u64(uint64(n)) }
+func (w *writer) f64(v float64) {
+	w.u64(math.Float64bits(v))
+}
+
+func (w *writer) flag(v bool) {
+	if v {
+		w.b = append(w.b, 1)
+	} else {
+		w.b = append(w.b, 0)
+	}
+}
+
+func (w *writer) varint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
+
+func (w *writer) text(s string) {
+	w.count(len(s))
+	w.b = append(w.b, s...)
+}
+
+func (w *writer) floats(v []float64) {
+	w.count(len(v))
+	for i, to := 0, w.room(8*len(v)); i < len(v); i++ {
+		binary.LittleEndian.PutUint64(to[8*i:], math.Float64bits(v[i]))
+	}
+}
+
+// room appends n bytes, to be written to.
+func (w *writer) room(n int) []byte {
+	w.b = slices.Grow(w.b, n)
+	w.b = w.b[:len(w.b)+n]
+	return w.b[len(w.b)-n:]
+}
+
+func (w *writer) words(v []uint64) {
+	w.count(len(v))
+	for _, x := range v {
+		w.u64(x)
+	}
+}
+
+// rows writes floats in four bytes each where that loses nothing, as with rows that came as
+// float32, and in eight otherwise.
+func (w *writer) rows(v []float64) {
+	short := true
+	for _, x := range v {
+		short = short && float64(float32(x)) == x
+	}
+	w.flag(short)
+	if !short {
+		w.floats(v)
+		return
+	}
+	w.count(len(v))
+	for i, to := 0, w.room(4*len(v)); i < len(v); i++ {
+		binary.LittleEndian.PutUint32(to[4*i:], math.Float32bits(float32(v[i])))
+	}
+}
+
+type reader struct {
+	first bool // the layout is the first edition's
+	b     []byte
+	err   error
+}
+
+func (r *reader) take(n int) []byte {
+	if r.err == nil && (n < 0 || n > len(r.b)) {
+		r.err = fmt.Errorf("ends %d bytes early", n-len(r.b))
+	}
+	if r.err != nil {
+		return nil
+	}
+	out := r.b[:n]
+	r.b = r.b[n:]
+	return out
+}
+
+func (r *reader) u64() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (r *reader) varint() uint64 {
+	v, n := binary.Uvarint(r.b)
+	if n <= 0 && r.err == nil {
+		r.err = errors.New("ends within a number")
+	}
+	r.take(max(n, 0))
+	return v
+}
+
+func (r *reader) f64() float64 { return math.Float64frombits(r.u64()) }
+
+func (r *reader) flag() bool {
+	b := r.take(1)
+	return b != nil && b[0] == 1
+}
+
+// count reads a length of items of the given size, and refuses one that the rest cannot hold.
+func (r *reader) count(size int) int {
+	n := r.u64()
+	if r.err == nil && n > uint64(len(r.b)/size) {
+		r.err = fmt.Errorf("claims %d items of %d bytes in the %d bytes left", n, size, len(r.b))
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+func (r *reader) text() string { return string(r.take(r.count(1))) }
+
+func (r *reader) floats() []float64 {
+	n := r.count(8)
+	if n == 0 {
+		return nil
+	}
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = r.f64()
+	}
+	return out
+}
+
+func (r *reader) words() []uint64 {
+	n := r.count(8)
+	if n == 0 {
+		return nil
+	}
+	out := make([]uint64, n)
+	for i := range out {
+		out[i] = r.u64()
+	}
+	return out
+}
+
+func (r *reader) rows() []float64 {
+	if !r.flag() {
+		return r.floats()
+	}
+	b := r.take(4 * r.count(4))
+	if len(b) == 0 {
+		return nil
+	}
+	out := make([]float64, len(b)/4)
+	for i := range out {
+		out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+	}
+	return out
+}
+
+// sized reads floats that must be n, or none where that is allowed.
+func (r *reader) sized(what string, n int) []float64 {
+	v := r.floats()
+	if r.err == nil && len(v) != n {
+		r.err = fmt.Errorf("%s has %d numbers, want %d", what, len(v), n)
+	}
+	return v
 }

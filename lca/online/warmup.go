@@ -1,11 +1,14 @@
 package online
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
@@ -101,7 +104,7 @@ func (l *Learner) begun(s Step, out int) (Step, error) {
 
 // fitInside fits rows, and again without those that the gate then refuses, until there are none: rows far from
 // all others would otherwise set C_G by themselves for as long as they stay in the pool. A tail that belongs
-// passes the gate (tail.go). It returns the rows that were fitted, and how many the first update used.
+// passes the gate (scoregate.go). It returns the rows that were fitted, and how many the first update used.
 //
 // Where their scores say little (knowsScores), a row stays in unless it is also an outlier by the C_G of the others. By a
 // C_G that it has itself made wide it would hardly be one.
@@ -205,4 +208,275 @@ func screen(rows []float64, d int) []int {
 		return all
 	}
 	return kept
+}
+
+// A set may end before it has as many rows as a stream warms up on, or as many as EM needs: 3000 where rows are alike for long, and twenty per column. Waiting
+// does not help then. So its model is of the rows that there are. Of few per column it is a single Gaussian with
+//
+//	(1−a) C_G + a diag(C_G)
+//
+// where a makes the rows most likely, each without its own part in μ and C_G: directions in which they hardly vary may be chance, or the relation
+// between columns that a fault breaks, and only the rows left out can tell.
+
+// spareRows is by how many rows a set must exceed the columns that vary.
+const spareRows = 2
+
+// shrinkages are the a that are tried.
+var shrinkages = [...]float64{0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1}
+
+// endWarmup fits the rows of a set that has ended in its warm-up, unless there are too few to tell anything. few says that there is nothing to choose by them.
+func (l *Learner) endWarmup() (few bool, err error) {
+	d, rows := l.cfg.Dim, l.warm
+	if l.metric != nil { // they have waited for the first minibatch
+		rows = l.pool.batch()
+	}
+	if rows.len() == 0 {
+		return true, nil
+	}
+	if kept := screen(rows.x, d); len(kept) < rows.len() {
+		l.counts.Gated += uint64(rows.len() - len(kept))
+		rows = new(batch).pick(rows, kept, d)
+	}
+	l.moments.start(rows.x, l.work)
+	active := len(l.moments.columnScale(l.cfg.NuUnit).Active)
+	if l.wanted = active + spareRows; active == 0 || rows.len() < l.wanted {
+		return true, nil
+	}
+	l.wanted, l.warm = max(l.warmupWanted(), min(l.cfg.Neighbours, replayRowsPerColumn*active)), batch{}
+	if rows.len() >= replayRowsPerColumn*active {
+		if _, err := l.initialise(rows, Step{}); err != nil || l.split {
+			return false, err
+		}
+		rows = l.pool.batch()
+	}
+	return true, l.fitFew(rows)
+}
+
+// fitFew makes a single Gaussian of few rows.
+func (l *Learner) fitFew(b batch) error {
+	if _, err := l.fitFirst(b, new(Step)); err != nil {
+		return err
+	}
+	l.shrink(b)
+	if err := l.begin(candidate{recipe: l.settings, cl: l.moments.full()}); err != nil {
+		return err
+	}
+	l.insideGate(b)
+	_, err := l.begun(Step{Learnt: b.len()}, 0)
+	return err
+}
+
+// shrink chooses a, and sets C_G to what is left of it.
+func (l *Learner) shrink(b batch) {
+	f, d := l.moments.columnScale(l.cfg.NuUnit), l.cfg.Dim
+	n := len(f.Active)
+	whole := f.Sub(nil, l.moments.full(), d, 0)
+	centred := make([]float64, b.len()*n)
+	for i := range b.ids {
+		for j, k := range f.Active {
+			centred[i*n+j] = b.x[i*d+k] - l.moments.mean[k]
+		}
+	}
+	best, least := 1.0, math.Inf(1)
+	for _, a := range shrinkages {
+		if nll := l.withoutEach(shrunk(whole, n, a), centred, n, 1-a); nll < least {
+			best, least = a, nll
+		}
+	}
+	for i, row := range f.Active {
+		for j, column := range f.Active {
+			if i != j {
+				l.moments.cov[row*d+column] = (1 - best) * whole[i*n+j]
+			}
+		}
+	}
+}
+
+// shrunk returns (1−a) C + a diag(C).
+func shrunk(c []float64, n int, a float64) []float64 {
+	out := make([]float64, n*n)
+	for i := range n {
+		for j := range n {
+			if out[i*n+j] = (1 - a) * c[i*n+j]; i == j {
+				out[i*n+j] = c[i*n+j]
+			}
+		}
+	}
+	return out
+}
+
+// withoutEach returns the mean over the rows, less the mean, of −log of a Gaussian's density without what does not depend on a, each without its own part in μ and
+// in that share of the covariance C. With w the weight of a row and q its square by C⁻¹, by Sherman and Morrison
+//
+//	Q = q / ((1−w)² (1 − share w q)),   log det = log det C + log(1 − share w q)
+//
+// Rows that are near in time count as independent. Were they fewer, nearly all series of some hundred rows would have a = 1.
+func (l *Learner) withoutEach(c, centred []float64, n int, share float64) float64 {
+	low := make([]float64, n*n)
+	if ridged, err := prop1.Factor(low, c, n, l.work); ridged || err != nil {
+		return math.Inf(1)
+	}
+	y, rows := append([]float64(nil), centred...), len(centred)/n
+	l.work.SolveRight(linalg.Dense(low, n), y, n, n, rows)
+	sum, w := 0.0, 1/float64(rows)
+	for i := range rows {
+		q := kernel.NormSquared(y[i*n : (i+1)*n])
+		own := max(1-share*w*q, 1e-9)
+		sum += 0.5*q/((1-w)*(1-w)*own) + 0.5*math.Log(own)
+	}
+	return sum/float64(rows) + prop1.LogDiagonal(low, n)
+}
+
+// leastOthers bounds the share of a direction that belongs to the other rows.
+const leastOthers = 0.25
+
+// chooseBeginning lets a stream, or a regime after a restart, begin with t kernels, or as a single Gaussian, if that explains the rows of the warm-up better than the first
+// fit, each row without its own part in it. Kernels are fitted to these rows, and that no row is a neighbour of itself does not undo this: so each number
+// in C_L that they have for themselves costs a nat, as Akaike has it. Gaussian kernels of a few hundred rows may be half a nat worse than a single
+// Gaussian where there is little structure, or many columns, and tens of nats worse than t kernels where tails are heavy; and
+// the first comparison (choice.go) takes effect only when there are nearly twice as many rows. It can take any of them again. Rows that are too
+// few for a first fit (worthReplaying) can still make a single Gaussian. What was tried is recorded as that of any other choice. The first fit is of that many rows.
+func (l *Learner) chooseBeginning(inside int, s *Step) error {
+	if !l.free.kernel && !l.free.gaussian || l.cfg.OutlierGate != lca.Auto { // a gate in kernel widths needs its kernels
+		return nil
+	}
+	rows, first := l.pool.batch(), l.regime
+	was := slices.Clone(l.score(rows))
+	tried := lca.Choice{Rows: uint64(rows.len())}
+	best, least := first, math.Inf(1)
+	consider := func(name string, scores []float64) {
+		r, v := l.settings, meanOf(scores)+l.ownNumbers()
+		if tried.Candidates = append(tried.Candidates, lca.Trial{Name: name, Parzen: l.metric.parzen, Nu: r.nu, NuUnit: r.unit, Kernel: r.kernel, NLL: v}); v < least {
+			best, least, tried.Taken = l.regime, v, len(tried.Candidates)-1
+		}
+	}
+	consider(lca.FirstFit, was)
+	if r := first.settings; first.split && l.free.kernel && r.kernel == lca.KernelGaussian {
+		r.kernel, r.dof = lca.KernelStudent.Resolve(l.asked.DOF)
+		if err := l.begin(candidate{r, len(l.metric.Active), l.moments.full()}); err != nil {
+			return err
+		}
+		if _, err := l.convergeOnPool(rows, s); err != nil {
+			return err
+		}
+		consider(r.String(), l.score(rows))
+	}
+	if l.free.gaussian {
+		if err := l.begin(candidate{first.settings, 0, first.cl}); err != nil {
+			return err
+		}
+		l.score(rows)
+		consider("gaussian", l.scoresWithoutOwn())
+	}
+	if l.setRegime(best); l.split && !first.split { // as a single Gaussian
+		s.Learnt = inside
+	}
+	if len(tried.Candidates) > 1 {
+		l.chosen, s.Choice = tried, &tried
+	}
+	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
+	l.insideGate(new(batch).sample(rows, gateRows, int(l.gate.turn), l.cfg.Dim))
+	return nil
+}
+
+// ownNumbers returns how many numbers of C_L the Parzen directions have for themselves, per independent row.
+func (l *Learner) ownNumbers() float64 {
+	p, d := l.metric.parzen, len(l.metric.Active)
+	return float64(p*(p+1)/2+p*(d-p)) / l.independent(l.pool.len())
+}
+
+// scoresWithoutOwn returns the scores of the last rows under a single Gaussian as they would be if each row had had no part in μ and C_G. With
+// q = (x−μ)ᵀ C⁻¹ (x−μ), the weight w of a row, and Q and C' the same without its part, by Sherman and Morrison
+//
+//	Q = q / (1 − w − w q),   log det C' = log det C − d log(1−w) − log(1 + w Q)
+func (l *Learner) scoresWithoutOwn() []float64 {
+	out, half := slices.Clone(l.density), l.estimator.halfSquares()
+	w, d := 1/l.moments.independent(l.gap.rows), float64(len(l.metric.Active))
+	for i := range out {
+		others := half[i] / max(1-w-2*w*half[i], leastOthers)
+		out[i] += others - half[i] - 0.5*d*math.Log1p(-w) - 0.5*math.Log1p(2*w*others)
+	}
+	return out
+}
+
+// WarmStart makes the model what has been learnt so far, so that a stream goes on from a snapshot
+// without its learner's state: μ, C_G, C_L, the pool and the memory n are the model's. The learner
+// must be fresh. Near copies take care of rows that the snapshot's pool holds and that come again,
+// since a snapshot knows no identities.
+func (l *Learner) WarmStart(m *lca.Model) error {
+	d := l.cfg.Dim
+	switch {
+	case m.Dim != d:
+		return fmt.Errorf("lca: warm start: model of %d columns, learner of %d", m.Dim, d)
+	case l.counts.Rows > 0:
+		return errors.New("lca: warm start: the learner has learnt already: make a new one")
+	case len(m.Neighbours) < d*2 || len(m.Neighbours)%d != 0:
+		return errors.New("lca: warm start: the model has no neighbours: import its neighbours part too")
+	}
+	n := len(m.Neighbours) / d
+	b := batch{make([]float64, len(m.Neighbours)), make([]uint64, n), make([]place, n)}
+	for k, v := range m.Neighbours {
+		b.x[k] = m.Mean[k%d] + float64(v)
+	}
+	for i := range n {
+		b.ids[i] = mix(mix(m.Info.Rows) + uint64(i))
+		b.places[i].partition = noPartition
+	}
+	next, err := NewLearner(l.asked)
+	if err != nil {
+		return err
+	}
+	next.offerToPool(b, nil)
+	copy(next.moments.mean, m.Mean)
+	cl, cg := withoutNu(m)
+	copy(next.moments.cov, cg)
+	next.moments.count = min(math.Max(float64(m.Info.Learnt), 1), next.moments.memory)
+	active := next.moments.columnScale(l.cfg.NuUnit).Active
+	if len(active) == 0 {
+		return errors.New("lca: warm start: all columns of the model's neighbours are constant")
+	}
+	copy(next.cl, cl)
+	enter(next.cl, d, varying(next.cl, d), active, next.moments.cov)
+	next.counts = counts{
+		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Alarms: m.Info.Alarms, Gated: m.Info.Gated, Copies: m.Info.Copies,
+		Since: uint64(m.Info.PassRows / growthShare), Minibatches: 1,
+	}
+	if _, err := next.updateMetric(1); err != nil {
+		return fmt.Errorf("lca: warm start: %w", err)
+	}
+	next.split = true
+	if m.Coordinates == lca.CoordinatesAligned && m.Components == lca.ComponentsAll {
+		next.aligned.w, next.aligned.parzen = linalg.Elements(m.W), linalg.Elements(m.BL)
+	}
+	*l = *next
+	return nil
+}
+
+// withoutNu returns C_L and C_G of a model without ν and ν_g. In the relative unit ν s² is on the diagonal, and s² is a
+// column's variance, which the published C_G has with its own ν_g: C_G,kk = (1+ν_g) s². In absolute units s = 1.
+func withoutNu(m *lca.Model) (cl, cg []float64) {
+	i, d := m.Info, m.Dim
+	cl, cg = linalg.Elements(m.CL), linalg.Elements(m.CG)
+	if i.NuUnit == lca.UnitCovariance {
+		return prop1.WithoutCovariance(cl, cg, d, i.Nu, i.NuGaussian)
+	}
+	for k := range d {
+		square := cg[k*d+k] / (1 + i.NuGaussian)
+		if i.NuUnit == lca.UnitAbsolute && square > 0 {
+			square = 1
+		}
+		cl[k*d+k] -= i.Nu * square
+		cg[k*d+k] -= i.NuGaussian * square
+	}
+	return cl, cg
+}
+
+// varying returns the columns of a covariance that have a variance.
+func varying(c []float64, d int) (out []int) {
+	for k := range d {
+		if c[k*d+k] > 0 {
+			out = append(out, k)
+		}
+	}
+	return out
 }

@@ -6,11 +6,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
 )
@@ -172,4 +174,217 @@ func (p part) stream(from, to int) ([]byte, error) {
 		return nil, fmt.Errorf("snapshot: encode part %s: %w", p.name, err)
 	}
 	return b.Bytes(), nil
+}
+
+// The kinds of rows of the model part; see the package documentation. The exported formats use them as names of
+// arrays.
+const (
+	KindMean     = "mean"
+	KindWhiten   = "whiten"
+	KindParzen   = "parzen"
+	KindGaussian = "gaussian"
+	KindCL       = "c_l"
+	KindCG       = "c_g"
+)
+
+// table is the model part in memory.
+type table struct {
+	d          int
+	kind       []string
+	index      []int32
+	eigenvalue []float64
+	vector     []float64 // rows×d
+
+	numbers []float64 // memory of what fill makes
+	squares []float64 // of C_L and C_G, which not everyone keeps
+	places  []int     // 0, 1, 2 …
+}
+
+// rowKinds are the kinds in the order in which they are written.
+var rowKinds = [...]string{KindMean, KindWhiten, KindParzen, KindGaussian, KindCL, KindCG}
+
+const (
+	atMean = iota
+	atWhiten
+	atParzen
+	atGaussian
+	atCL
+	atCG
+)
+
+// kindRows are the rows of each kind, by their index.
+type kindRows [len(rowKinds)][]int
+
+func (t *table) add(kind string, index int, eigenvalue float64, vector []float64) {
+	t.kind = append(t.kind, kind)
+	t.index = append(t.index, int32(index))
+	t.eigenvalue = append(t.eigenvalue, eigenvalue)
+	t.vector = append(t.vector, vector...)
+}
+
+// tableOf lists a model's directions. The eigenvalue of a kind that has none is 0 and not NaN: NaN has many bit
+// patterns, and compares equal to nothing in SQL and in tests.
+func tableOf(m *lca.Model) *table {
+	const matrices = 4 // W, (B_L, B_G), C_L, C_G
+	t := &table{d: m.Dim, vector: make([]float64, 0, (1+matrices*m.Dim)*m.Dim)}
+	t.add(KindMean, 0, 0, m.Mean)
+	for i := range rowsOf(m.W) {
+		t.add(KindWhiten, i, 0, m.W.RawRowView(i))
+	}
+	parzen := m.Parzen()
+	t.addColumns(KindParzen, m.BL, m.Ratio[:parzen])
+	t.addColumns(KindGaussian, m.BG, m.Ratio[parzen:])
+	t.addSymmetric(KindCL, m.CL)
+	t.addSymmetric(KindCG, m.CG)
+	return t
+}
+
+func (t *table) addColumns(kind string, b *mat.Dense, eigenvalues []float64) {
+	column := make([]float64, t.d)
+	for j, e := range eigenvalues {
+		mat.Col(column, j, b)
+		t.add(kind, j, e, column)
+	}
+}
+
+func (t *table) addSymmetric(kind string, c *mat.SymDense) {
+	if c == nil {
+		return
+	}
+	row := make([]float64, t.d)
+	for i := range t.d {
+		for j := range row {
+			row[j] = c.At(i, j)
+		}
+		t.add(kind, i, 0, row)
+	}
+}
+
+// fill copies the rows into a model whose Dim is set. Unknown kinds are ignored. What the model gets is memory of t.
+func (t *table) fill(m *lca.Model) error {
+	rows, ok := t.inOrder()
+	if !ok {
+		var err error
+		if rows, err = t.byIndex(); err != nil {
+			return err
+		}
+	}
+	for _, k := range []int{atMean, atWhiten} {
+		if len(rows[k]) == 0 {
+			return fmt.Errorf("snapshot: the model part has no row of kind %q", rowKinds[k])
+		}
+	}
+	if n := len(rows[atMean]); n != 1 {
+		return fmt.Errorf("snapshot: %d rows of kind mean, want 1", n)
+	}
+	squares, ratios := (len(rows[atCL])+len(rows[atCG]))*t.d, len(rows[atParzen])+len(rows[atGaussian])
+	t.numbers, t.squares = slices.Grow(t.numbers[:0], len(t.vector)-squares+ratios), slices.Grow(t.squares[:0], squares)
+	m.Mean = t.take(t.d)
+	copy(m.Mean, t.row(rows[atMean][0]))
+	m.W = t.dense(rows[atWhiten])
+	m.BL, m.BG = t.columns(rows[atParzen]), t.columns(rows[atGaussian])
+	m.Ratio = nil
+	if ratios > 0 {
+		m.Ratio = t.take(ratios)[:0]
+	}
+	for _, r := range rows[atParzen] {
+		m.Ratio = append(m.Ratio, t.eigenvalue[r])
+	}
+	for _, r := range rows[atGaussian] {
+		m.Ratio = append(m.Ratio, t.eigenvalue[r])
+	}
+	var err error
+	if m.CL, err = t.symmetric(KindCL, rows[atCL]); err != nil {
+		return err
+	}
+	m.CG, err = t.symmetric(KindCG, rows[atCG])
+	return err
+}
+
+// take returns memory for n numbers, which are not cleared.
+func (t *table) take(n int) []float64 { return taken(&t.numbers, n) }
+
+func taken(from *[]float64, n int) []float64 {
+	first := len(*from)
+	*from = slices.Grow(*from, n)[:first+n]
+	return (*from)[first : first+n : first+n]
+}
+
+// inOrder returns the rows of each kind where they stand as they are written. It returns false for any other table.
+func (t *table) inOrder() (rows kindRows, ok bool) {
+	for len(t.places) < len(t.kind) {
+		t.places = append(t.places, len(t.places))
+	}
+	r := 0
+	for k, kind := range rowKinds {
+		first := r
+		for ; r < len(t.kind) && t.kind[r] == kind && int(t.index[r]) == r-first; r++ {
+		}
+		rows[k] = t.places[first:r]
+	}
+	return rows, r == len(t.kind)
+}
+
+// byIndex returns the rows of each kind in the order of their index, which must be 0 … n−1.
+func (t *table) byIndex() (known kindRows, err error) {
+	count := make(map[string]int)
+	for _, kind := range t.kind {
+		count[kind]++
+	}
+	rows := make(map[string][]int, len(count))
+	for kind, n := range count {
+		rows[kind] = make([]int, n)
+		for i := range rows[kind] {
+			rows[kind][i] = -1
+		}
+	}
+	for r, kind := range t.kind {
+		i := int(t.index[r])
+		if i < 0 || i >= count[kind] || rows[kind][i] >= 0 {
+			return known, fmt.Errorf("snapshot: index %d of kind %q comes twice, or is not below the %d rows of its kind", i, kind, count[kind])
+		}
+		rows[kind][i] = r
+	}
+	for k, kind := range rowKinds {
+		known[k] = rows[kind]
+	}
+	return known, nil
+}
+
+func (t *table) row(r int) []float64 { return t.vector[r*t.d : (r+1)*t.d] }
+
+func (t *table) dense(rows []int) *mat.Dense {
+	m := mat.NewDense(len(rows), t.d, t.take(len(rows)*t.d))
+	for i, r := range rows {
+		m.SetRow(i, t.row(r))
+	}
+	return m
+}
+
+func (t *table) columns(rows []int) *mat.Dense {
+	if len(rows) == 0 {
+		return new(mat.Dense)
+	}
+	m := mat.NewDense(t.d, len(rows), t.take(len(rows)*t.d))
+	for j, r := range rows {
+		m.SetCol(j, t.row(r))
+	}
+	return m
+}
+
+// symmetric builds a symmetric matrix from the upper triangle of rows.
+func (t *table) symmetric(kind string, rows []int) (*mat.SymDense, error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	if len(rows) != t.d {
+		return nil, fmt.Errorf("snapshot: %d rows of kind %q, want %d or none", len(rows), kind, t.d)
+	}
+	m := mat.NewSymDense(t.d, taken(&t.squares, t.d*t.d))
+	for i, r := range rows {
+		to := m.RawSymmetric().Data[i*t.d:][:t.d]
+		clear(to[:i])
+		copy(to[i:], t.row(r)[i:])
+	}
+	return m, nil
 }

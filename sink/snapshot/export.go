@@ -1,10 +1,21 @@
 package snapshot
 
 import (
+	"archive/zip"
 	"bytes"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // Format is a file format for snapshots.
@@ -134,4 +145,284 @@ func arraysOf(s *Snapshot) *arrays {
 	a.float64s[nameEigenvalues] = matrix{1, len(s.Model.Ratio), s.Model.Ratio}
 	a.float64s[nameScores] = matrix{1, len(sorted(s.Model)), sorted(s.Model)}
 	return a
+}
+
+// All export formats are little-endian.
+
+func float64Bytes(values []float64) []byte {
+	b := make([]byte, 0, 8*len(values))
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+	}
+	return b
+}
+
+func float32Bytes(values []float32) []byte {
+	b := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	return b
+}
+
+// jsonSnapshot is the JSON export. Numbers are the shortest decimals that read back exactly.
+type jsonSnapshot struct {
+	Metadata    map[string]string `json:"metadata"`
+	Mean        []float64         `json:"mean"`
+	Whiten      [][]float64       `json:"whiten"`
+	Parzen      [][]float64       `json:"parzen"`
+	Gaussian    [][]float64       `json:"gaussian"`
+	CL          [][]float64       `json:"c_l"`
+	CG          [][]float64       `json:"c_g"`
+	Eigenvalues []float64         `json:"eigenvalues"`
+	Scores      []float64         `json:"scores"`
+	Neighbours  [][]float32       `json:"neighbours"`
+}
+
+func writeJSON(w io.Writer, a *arrays) error {
+	rows := func(kind string) [][]float64 {
+		m := a.float64s[kind]
+		return split(m.values, m.columns)
+	}
+	return json.NewEncoder(w).Encode(jsonSnapshot{
+		Metadata: a.metadata, Mean: a.float64s[KindMean].values, Whiten: rows(KindWhiten),
+		Parzen: rows(KindParzen), Gaussian: rows(KindGaussian), CL: rows(KindCL), CG: rows(KindCG),
+		Eigenvalues: append([]float64{}, a.float64s[nameEigenvalues].values...),
+		Scores:      append([]float64{}, a.float64s[nameScores].values...), Neighbours: split(a.x, a.d),
+	})
+}
+
+func split[T any](values []T, columns int) [][]T {
+	rows := make([][]T, 0, len(values)/max(1, columns))
+	for ; len(values) > 0; values = values[columns:] {
+		rows = append(rows, values[:columns])
+	}
+	return rows
+}
+
+// An npz file is a zip archive with one .npy file per array. metadata is JSON text in an array without dimensions, so
+// that numpy needs no pickle: json.loads(str(f["metadata"])).
+const npzMetadata = "metadata"
+
+func writeNPZ(w io.Writer, a *arrays) error {
+	z := zip.NewWriter(w)
+	text, err := json.Marshal(a.metadata) // keys sorted
+	if err != nil {
+		return err
+	}
+	if err := writeNPY(z, npzMetadata, npyText(string(text))); err != nil {
+		return err
+	}
+	for _, name := range float64Names() {
+		m := a.float64s[name]
+		if err := writeNPY(z, name, npy{"<f8", shape(name, m.rows, m.columns), float64Bytes(m.values)}); err != nil {
+			return err
+		}
+	}
+	if err := writeNPY(z, nameNeighbours, npy{"<f4", shape(nameNeighbours, len(a.x)/a.d, a.d), float32Bytes(a.x)}); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// npy is one array: numpy's name of its type, its shape in C order, its bytes.
+type npy struct {
+	typ   string
+	shape []int
+	data  []byte
+}
+
+// npyText encodes a text as numpy does: UTF-32.
+func npyText(text string) npy {
+	var b []byte
+	n := 0
+	for _, r := range text {
+		b = binary.LittleEndian.AppendUint32(b, uint32(r))
+		n++
+	}
+	return npy{"<U" + strconv.Itoa(n), nil, b}
+}
+
+const npyMagic = "\x93NUMPY\x01\x00" // version 1.0
+
+func writeNPY(z *zip.Writer, name string, a npy) error {
+	var dims strings.Builder
+	for _, n := range a.shape {
+		fmt.Fprintf(&dims, "%d,", n) // a Python tuple may end in a comma, and one of a single element must
+	}
+	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", a.typ, dims.String())
+	const before = len(npyMagic) + 2
+	header += strings.Repeat(" ", 63-(before+len(header))%64) + "\n" // the data begin at a multiple of 64
+	// The zip's date is fixed, so that the same snapshot gives the same bytes.
+	f, err := z.CreateHeader(&zip.FileHeader{Name: name + ".npy", Method: zip.Store, Modified: time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)})
+	if err != nil {
+		return err
+	}
+	for _, b := range [][]byte{[]byte(npyMagic), binary.LittleEndian.AppendUint16(nil, uint16(len(header))), []byte(header), a.data} {
+		if _, err := f.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An ONNX file is a protobuf ModelProto. The graph is what transform computes,
+//
+//	x float32 n×d → Cast → Sub mean → Gemm whitenᵀ → Cast → y float32 n×d
+//
+// in float64 internally, because x−μ loses its digits in float32 if the mean is large. Every runtime would report the
+// arrays that the graph does not need as unused initializers. They are in metadata_props instead, little-endian and
+// in base64, next to the metadata.
+//
+// The numbers below are field numbers of onnx.proto3, which never change.
+const (
+	onnxIRVersion, onnxProducer, onnxProducerVersion, onnxGraph, onnxOpset, onnxProps = 1, 2, 3, 7, 8, 14
+
+	graphNode, graphName, graphInitializer, graphInput, graphOutput = 1, 2, 5, 11, 12
+
+	nodeInput, nodeOutput, nodeName, nodeOp, nodeAttribute = 1, 2, 3, 4, 5
+
+	tensorDims, tensorType, tensorName, tensorRaw = 1, 2, 8, 9
+
+	onnxFloat, onnxDouble = 1, 11 // TensorProto.DataType
+)
+
+const onnxProducedBy = "lca-stream"
+
+// message builds one protobuf message.
+type message []byte
+
+func (m *message) bytes(field protowire.Number, b []byte) {
+	*m = protowire.AppendBytes(protowire.AppendTag(*m, field, protowire.BytesType), b)
+}
+
+func (m *message) text(field protowire.Number, s string) { m.bytes(field, []byte(s)) }
+
+func (m *message) number(field protowire.Number, v uint64) {
+	*m = protowire.AppendVarint(protowire.AppendTag(*m, field, protowire.VarintType), v)
+}
+
+func writeONNX(w io.Writer, a *arrays) error {
+	var opset, model message
+	opset.number(2, 13) // the first version with the current form of all four operators
+	model.number(onnxIRVersion, 7)
+	model.text(onnxProducer, onnxProducedBy)
+	model.text(onnxProducerVersion, a.metadata["lca.producer"])
+	model.bytes(onnxGraph, onnxGraphOf(a))
+	model.bytes(onnxOpset, opset)
+	props := maps.Clone(a.metadata)
+	for _, name := range []string{KindParzen, KindGaussian, KindCL, KindCG, nameEigenvalues, nameScores} {
+		props[name] = base64.StdEncoding.EncodeToString(float64Bytes(a.float64s[name].values))
+	}
+	props[nameNeighbours] = base64.StdEncoding.EncodeToString(float32Bytes(a.x))
+	for _, key := range slices.Sorted(maps.Keys(props)) {
+		var entry message
+		entry.text(1, key)
+		entry.text(2, props[key])
+		model.bytes(onnxProps, entry)
+	}
+	_, err := w.Write(model)
+	return err
+}
+
+func onnxGraphOf(a *arrays) message {
+	var g message
+	g.bytes(graphNode, onnxNode("Cast", []string{"x"}, "x64", onnxAttribute("to", onnxDouble)))
+	g.bytes(graphNode, onnxNode("Sub", []string{"x64", KindMean}, "centred", nil))
+	g.bytes(graphNode, onnxNode("Gemm", []string{"centred", KindWhiten}, "y64", onnxAttribute("transB", 1)))
+	g.bytes(graphNode, onnxNode("Cast", []string{"y64"}, "y", onnxAttribute("to", onnxFloat)))
+	g.text(graphName, "lca_whiten")
+	for _, name := range []string{KindMean, KindWhiten} {
+		m := a.float64s[name]
+		var t message
+		for _, n := range shape(name, m.rows, m.columns) {
+			t.number(tensorDims, uint64(n))
+		}
+		t.number(tensorType, onnxDouble)
+		t.text(tensorName, name)
+		t.bytes(tensorRaw, float64Bytes(m.values))
+		g.bytes(graphInitializer, t)
+	}
+	g.bytes(graphInput, onnxValue("x", a.d))
+	g.bytes(graphOutput, onnxValue("y", a.float64s[KindWhiten].rows))
+	return g
+}
+
+func onnxNode(op string, inputs []string, output string, attribute message) (n message) {
+	for _, in := range inputs {
+		n.text(nodeInput, in)
+	}
+	n.text(nodeOutput, output)
+	n.text(nodeName, output)
+	n.text(nodeOp, op)
+	if attribute != nil {
+		n.bytes(nodeAttribute, attribute)
+	}
+	return n
+}
+
+// onnxAttribute is an AttributeProto: name 1, i 3, type 20 (INT = 2).
+func onnxAttribute(name string, v uint64) (a message) {
+	a.text(1, name)
+	a.number(3, v)
+	a.number(20, 2)
+	return a
+}
+
+// onnxValue is a ValueInfoProto: a float32 matrix of any number of rows.
+func onnxValue(name string, columns int) (v message) {
+	var rows, cols, dims, tensor, typ message
+	rows.text(2, "n") // Dimension.dim_param
+	cols.number(1, uint64(columns))
+	dims.bytes(1, rows)
+	dims.bytes(1, cols)
+	tensor.number(1, onnxFloat)
+	tensor.bytes(2, dims)
+	typ.bytes(1, tensor)
+	v.text(1, name)
+	v.bytes(2, typ)
+	return v
+}
+
+// A safetensors file is the length of a header (u64), the header, a JSON object of tensors by
+// name, and the tensors' bytes without gaps:
+//
+//	+---------+-------------------------------------------------------+----------+
+//	| n (u64) | {"mean": {"dtype", "shape", "data_offsets"}, … } and   | tensors  |
+//	|         | spaces, so that the tensors begin at a multiple of 8  |          |
+//	+---------+-------------------------------------------------------+----------+
+type safetensor struct {
+	Type    string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets [2]int `json:"data_offsets"`
+}
+
+const safetensorsMetadata = "__metadata__"
+
+func writeSafetensors(w io.Writer, a *arrays) error {
+	header := map[string]any{safetensorsMetadata: a.metadata}
+	var body []byte
+	put := func(name, typ string, dims []int, b []byte) {
+		header[name] = safetensor{typ, dims, [2]int{len(body), len(body) + len(b)}}
+		body = append(body, b...)
+	}
+	// float64 before float32, so that every tensor is aligned to its numbers.
+	for _, name := range float64Names() {
+		m := a.float64s[name]
+		put(name, "F64", shape(name, m.rows, m.columns), float64Bytes(m.values))
+	}
+	put(nameNeighbours, "F32", shape(nameNeighbours, len(a.x)/a.d, a.d), float32Bytes(a.x))
+	text, err := json.Marshal(header) // keys sorted
+	if err != nil {
+		return err
+	}
+	for len(text)%8 != 0 {
+		text = append(text, ' ')
+	}
+	for _, b := range [][]byte{binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text, body} {
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return nil
 }

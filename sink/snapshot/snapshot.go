@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
 // Snapshot is a model and its origin.
@@ -196,4 +199,119 @@ func checkNeighbours(values []float32) error {
 		}
 	}
 	return nil
+}
+
+// Choice is lca.Choice in JSON, as the metadata and the status page show it.
+type Choice struct {
+	Rows       uint64            `json:"rows"`
+	Candidates []ChoiceCandidate `json:"candidates"`
+	Taken      string            `json:"taken"` // name of a candidate
+}
+
+// ChoiceCandidate is lca.Trial in JSON.
+type ChoiceCandidate struct {
+	Name   string   `json:"name"`
+	Nu     float64  `json:"nu"`
+	NuUnit string   `json:"nu_unit"`
+	Kernel string   `json:"kernel"`
+	Parzen int      `json:"d_parzen"`
+	NLL    *float64 `json:"nll"` // nil where the candidate collapsed
+}
+
+// ChoiceOf returns a choice in JSON's form; nil for nil.
+func ChoiceOf(c *lca.Choice) *Choice {
+	if c == nil || len(c.Candidates) == 0 {
+		return nil
+	}
+	out := &Choice{Rows: c.Rows, Taken: c.Candidates[c.Taken].Name}
+	for _, t := range c.Candidates {
+		entry := ChoiceCandidate{Name: t.Name, Nu: t.Nu, NuUnit: t.NuUnit.String(), Kernel: t.Kernel.String(), Parzen: t.Parzen}
+		if !math.IsNaN(t.NLL) && !math.IsInf(t.NLL, 0) {
+			entry.NLL = &t.NLL
+		}
+		out.Candidates = append(out.Candidates, entry)
+	}
+	return out
+}
+
+// Beginning is that of lca.Choice.
+func (c *Choice) Beginning() bool { return c.Candidates[0].Name == lca.FirstFit }
+
+// choiceJSON writes a choice, null for none.
+func choiceJSON(c *lca.Choice) string { return mustJSON(ChoiceOf(c)) }
+
+func parseChoice(text string) (*lca.Choice, error) {
+	var from *Choice
+	if err := json.Unmarshal([]byte(text), &from); err != nil || from == nil {
+		return nil, err
+	}
+	c := &lca.Choice{Rows: from.Rows}
+	for _, e := range from.Candidates {
+		t := lca.Trial{Name: e.Name, Parzen: e.Parzen, Nu: e.Nu, NLL: math.Inf(1)}
+		if e.NLL != nil {
+			t.NLL = *e.NLL
+		}
+		var err error
+		if t.NuUnit, err = lca.ParseUnit(e.NuUnit); err != nil {
+			return nil, err
+		}
+		if t.Kernel, err = lca.ParseKernel(e.Kernel); err != nil {
+			return nil, err
+		}
+		c.Candidates = append(c.Candidates, t)
+	}
+	c.Taken = slices.IndexFunc(c.Candidates, func(t lca.Trial) bool { return t.Name == from.Taken })
+	if c.Taken < 0 {
+		return nil, fmt.Errorf("took %q, which is no candidate", from.Taken)
+	}
+	return c, nil
+}
+
+// Loading is a feature's share of a direction, between −1 and 1.
+type Loading struct {
+	Feature string  `json:"feature"`
+	Weight  float64 `json:"weight"`
+}
+
+// Direction is one Parzen direction and the features that weigh most in it.
+type Direction struct {
+	Eigenvalue float64   `json:"eigenvalue"`
+	Features   []Loading `json:"features"`
+}
+
+// Directions describes the first Parzen directions, those of the smallest eigenvalue, by the
+// features that weigh most in them. A weight is the entry of B_L times the feature's standard
+// deviation, so that units do not matter; those of a whole direction have norm 1.
+func (s *Snapshot) Directions(directions, features int) []Direction {
+	m := s.Model
+	out := []Direction{}
+	for k := range min(m.Parzen(), directions) {
+		all, norm := make([]Loading, m.Dim), 0.0
+		for i := range all {
+			w := m.BL.At(i, k)
+			if m.CG != nil {
+				w *= math.Sqrt(m.CG.At(i, i))
+			}
+			all[i] = Loading{Feature: s.Features[i], Weight: w}
+			norm += w * w
+		}
+		for i := range all {
+			all[i].Weight /= max(math.Sqrt(norm), math.SmallestNonzeroFloat64)
+		}
+		slices.SortStableFunc(all, func(a, b Loading) int { return cmp.Compare(math.Abs(b.Weight), math.Abs(a.Weight)) })
+		out = append(out, Direction{Eigenvalue: m.Ratio[k], Features: all[:min(len(all), features)]})
+	}
+	return out
+}
+
+// About returns what a chunk says of its snapshot: all but the numbers of its parts, which are missing.
+func About(chunk []byte) (*Snapshot, error) {
+	schema, records, _, err := readStream(chunk, ipcguard.MessageLimits())
+	if err != nil {
+		return nil, fmt.Errorf("snapshot: %w", err)
+	}
+	for _, rec := range records {
+		rec.Release()
+	}
+	return new(memo).metadata(pairsIn(schema.Metadata()))
 }

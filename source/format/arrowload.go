@@ -1,13 +1,20 @@
 package format
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
 	"runtime"
+	"sync"
 	"unsafe"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
 
 	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
@@ -207,3 +214,196 @@ func (l *loader) decompress(src []byte, size int) []byte {
 // trustedSize is the largest length that a compressed buffer is believed before its bytes come.
 // Only buffers of files may be longer.
 const trustedSize = 64 << 20
+
+// dictionary is what came of one dictionary so far: its values, and additions not yet joined.
+type dictionary struct {
+	parts []arrow.Array
+}
+
+// dictionary loads and validates a dictionary batch. It belongs to this stream alone: the next
+// message brings its own.
+func (l *loader) dictionary(b *ipcguard.Batch) error {
+	l.begin(b)
+	schema := l.guard.Schema()
+	typ := valueType(schema.Fields, l.schema.Fields(), b.Dict)
+	if typ == nil {
+		return errorf(CodeArrowUnsupported, "dictionary %d has values of a type that is not read", b.Dict)
+	}
+	plain := *schema.Value(b.Dict)
+	plain.Dict = nil // the values themselves
+	stored := storedType(&plain, typ)
+	data := l.load(&plain, stored)
+	if l.err != nil {
+		return l.err
+	}
+	if err := l.guard.Validate(data, &plain); err != nil {
+		return err
+	}
+	if stored != typ {
+		if data = l.plain(data, typ); l.err != nil {
+			return l.err
+		}
+	}
+	values := array.MakeFromData(data)
+	if old := l.dicts[b.Dict]; b.Delta && old != nil {
+		old.parts = append(old.parts, values)
+		return nil
+	}
+	l.dicts[b.Dict] = &dictionary{parts: []arrow.Array{values}}
+	return nil
+}
+
+// values returns the dictionary of f as it stands, joining additions first.
+func (l *loader) values(f *ipcguard.Field) *array.Data {
+	d := l.dicts[f.Dict.ID]
+	if d == nil {
+		l.fail(errorf(CodeArrowInvalid, "column %s: its dictionary %d did not come before it", f.Path, f.Dict.ID))
+		return nil
+	}
+	if len(d.parts) > 1 {
+		whole, err := array.Concatenate(d.parts, l.mem)
+		switch {
+		case errors.Is(err, errBudget):
+			l.fail(errorf(CodeArrowTooLarge, "column %s: additions to its dictionary take more than %d bytes", f.Path, l.budget))
+			return nil
+		case err != nil:
+			l.fail(errorf(CodeArrowUnsupported, "column %s: joining its dictionary: %w; send it whole", f.Path, err))
+			return nil
+		}
+		d.parts = []arrow.Array{whole}
+	}
+	return d.parts[0].Data().(*array.Data)
+}
+
+// valueType finds the type of the values of dictionary id, walking the checked fields and the
+// Arrow fields side by side; nil if there is none.
+func valueType(fields []ipcguard.Field, types []arrow.Field, id int64) arrow.DataType {
+	for i := range fields {
+		f, dt := &fields[i], types[i].Type
+		if ext, ok := dt.(arrow.ExtensionType); ok {
+			dt = ext.StorageType()
+		}
+		if enc, ok := dt.(*arrow.DictionaryType); ok && f.Dict != nil {
+			if dt = enc.ValueType; f.Dict.ID == id {
+				return dt
+			}
+		}
+		if len(f.Children) == 0 {
+			continue
+		}
+		if found := valueType(f.Children, dt.(arrow.NestedType).Fields(), id); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// codecs decompresses the buffers of batches, each into exactly the bytes it announced. It starts
+// no goroutines. The zero value is ready and may be used by several goroutines at once.
+type codecs struct {
+	lz4  sync.Pool // *lz4.Reader
+	once sync.Once
+	zstd *zstd.Decoder
+	err  error
+}
+
+// errLength is a buffer that holds more than it says.
+var errLength = errors.New("more bytes than it announces")
+
+// decompress fills dst from src; it is an error if src holds less or more.
+func (c *codecs) decompress(codec ipcguard.Codec, dst, src []byte) (err error) {
+	if codec == ipcguard.Zstd {
+		err = c.fromZstd(dst, src)
+	} else {
+		err = c.fromLZ4(dst, src)
+	}
+	if err != nil {
+		return fmt.Errorf("decompressing %d bytes to %d: %w", len(src), len(dst), err)
+	}
+	return nil
+}
+
+func (c *codecs) fromLZ4(dst, src []byte) error {
+	r, _ := c.lz4.Get().(*lz4.Reader)
+	if r == nil {
+		r = lz4.NewReader(nil)
+	}
+	defer c.lz4.Put(r)
+	r.Reset(bytes.NewReader(src))
+	if _, err := io.ReadFull(r, dst); err != nil {
+		return err
+	}
+	var more [1]byte
+	switch n, err := r.Read(more[:]); {
+	case n > 0:
+		return errLength
+	case err != nil && !errors.Is(err, io.EOF):
+		return err
+	}
+	return nil
+}
+
+func (c *codecs) fromZstd(dst, src []byte) error {
+	n, err := c.zstdInto(dst, src)
+	if err == nil && n < len(dst) {
+		err = fmt.Errorf("%d bytes, %w", n, io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+// zstdInto decompresses to dst, and returns the number of bytes.
+func (c *codecs) zstdInto(dst, src []byte) (int, error) {
+	c.once.Do(func() {
+		c.zstd, c.err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecodeAllCapLimit(true))
+	})
+	if c.err != nil {
+		return 0, c.err
+	}
+	out, err := c.zstd.DecodeAll(src, dst[:0:len(dst)])
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		err = errLength
+	}
+	return len(out), err
+}
+
+// grow is decompress for a size too large to be believed: memory grows with the bytes that come.
+func (c *codecs) grow(codec ipcguard.Codec, src []byte, size int) ([]byte, error) {
+	var r io.Reader = lz4.NewReader(bytes.NewReader(src))
+	if codec == ipcguard.Zstd {
+		z, err := zstd.NewReader(bytes.NewReader(src), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return nil, err
+		}
+		defer z.Close()
+		r = z
+	}
+	var b bytes.Buffer
+	n, err := io.Copy(&b, io.LimitReader(r, int64(size)+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("decompressing %d bytes to %d: %w", len(src), size, err)
+	case n > int64(size):
+		return nil, errLength
+	case n < int64(size):
+		return nil, fmt.Errorf("%d bytes of %d: %w", n, size, io.ErrUnexpectedEOF)
+	}
+	return b.Bytes(), nil
+}
+
+// bodies is memory for messages. New memory costs as much as reading into it, because it is cleared, and because it is in no cache.
+type bodies struct {
+	again bool // batches take turns in the same memory
+	last  []byte
+}
+
+// take returns memory for a message. Dictionaries keep theirs.
+func (b *bodies) take(kind ipcguard.MessageKind, n int64) []byte {
+	if !b.again || kind != ipcguard.BatchMessage {
+		return make([]byte, n)
+	}
+	if int64(cap(b.last)) < n {
+		b.last = make([]byte, n)
+	}
+	return b.last[:n:n]
+}

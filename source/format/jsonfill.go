@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/lca-stream/lca-stream/internal/flatipc"
 	"github.com/lca-stream/lca-stream/internal/nested"
 )
 
@@ -362,4 +363,244 @@ func (f *textFiller) upTo(row int) {
 func (f *textFiller) done(rows int) arrow.ArrayData {
 	f.upTo(rows)
 	return f.validity.data(arrow.BinaryTypes.String, rows, nil, arrow.GetBytes(f.offsets), f.data)
+}
+
+// listFiller makes columns of arrays of numbers: of fixed size, or with offsets where size is 0.
+type listFiller struct {
+	validity
+	size    int
+	offsets []int32
+	values  []float64
+	items   validity
+	solid   bool // there is no null, so that items is not kept
+	dt      arrow.DataType
+}
+
+// listFiller returns what receives the lists of c; a slab that is not empty receives their numbers.
+func (c *jsonColumn) listFiller(rows int, slab []float64) (jsonFiller, arrow.DataType) {
+	f := &listFiller{validity: newValidity(rows)}
+	n := int(c.numbers)
+	if c.size > 0 {
+		n = rows * c.size
+		f.size, f.dt = c.size, arrow.FixedSizeListOf(int32(c.size), arrow.PrimitiveTypes.Float64)
+	} else {
+		f.dt = arrow.ListOf(arrow.PrimitiveTypes.Float64)
+		f.offsets = make([]int32, 1, rows+1)
+	}
+	if f.solid = len(slab) > 0; f.solid {
+		f.values = slab[:0]
+	} else {
+		f.values, f.items = make([]float64, 0, n), newValidity(n)
+	}
+	return f, f.dt
+}
+
+func (f *listFiller) set(row int, value []byte) {
+	f.upTo(row)
+	f.mark(row)
+	for a := (cursor{b: value, i: 1}); a.more(']'); {
+		x := 0.0
+		if a.b[a.i] == 'n' {
+			a.pass()
+		} else {
+			f.valid()
+			x, _, _ = a.number()
+		}
+		f.values = append(f.values, x)
+	}
+	if f.size == 0 {
+		f.offsets = append(f.offsets, int32(len(f.values)))
+	}
+}
+
+// valid marks the next number as one.
+func (f *listFiller) valid() {
+	if !f.solid {
+		f.items.mark(len(f.values))
+	}
+}
+
+// upTo lets the rows before row that did not come be null: of a fixed size they take room, which
+// counts as valid so that a null list is told from a list of nulls by its own bitmap alone.
+func (f *listFiller) upTo(row int) {
+	if f.size == 0 {
+		for len(f.offsets) <= row {
+			f.offsets = append(f.offsets, int32(len(f.values)))
+		}
+		return
+	}
+	for len(f.values) < row*f.size {
+		f.valid()
+		f.values = append(f.values, 0)
+	}
+}
+
+func (f *listFiller) done(rows int) arrow.ArrayData {
+	f.upTo(rows)
+	if f.solid {
+		f.items.count = len(f.values)
+	}
+	items := f.items.data(arrow.PrimitiveTypes.Float64, len(f.values), nil, arrow.GetBytes(f.values))
+	if f.size > 0 {
+		return f.data(f.dt, rows, []arrow.ArrayData{items})
+	}
+	return f.data(f.dt, rows, []arrow.ArrayData{items}, arrow.GetBytes(f.offsets))
+}
+
+// jsonFlat is a record of numbers without a null, and of lists of as many of them in each row. Arrays of its columns are
+// made only when they are needed: the rows are read from the numbers, and of a small message the arrays would cost
+// more than all else.
+type jsonFlat struct {
+	lazyRecord
+	numbers []float64 // column by column
+}
+
+var _ flatipc.Record = (*jsonFlat)(nil)
+
+func newJSONFlat(f *jsonFlat, schema *arrow.Schema, rows int, numbers []float64) *jsonFlat {
+	f.numbers = numbers
+	f.init(f, schema, int64(rows))
+	return f
+}
+
+// solid is how many numbers the column has, of which none is null; 0 if it is another column.
+func (c *jsonColumn) solid(rows int) int {
+	switch {
+	case c.count != rows:
+	case c.kind == jsonNumber && !c.integers():
+		return rows
+	case c.kind == jsonList && c.size > 0 && !c.nulls:
+		return rows * c.size
+	}
+	return 0
+}
+
+// solidNumbers is how many numbers go to the slab.
+func solidNumbers(out []jsonOut, rows int) (n int) {
+	for i := range out {
+		if within := out[i].within; len(within) > 0 {
+			n += solidNumbers(within, rows)
+		} else {
+			n += out[i].column.solid(rows)
+		}
+	}
+	return n
+}
+
+// flat reports whether the record is a jsonFlat.
+func (t *jsonTable) flat(rows int) bool {
+	for i := range t.out {
+		if len(t.out[i].within) > 0 || t.out[i].column.solid(rows) == 0 {
+			return false
+		}
+	}
+	return len(t.out) > 0
+}
+
+// width is the numbers per row in column i.
+func (f *jsonFlat) width(i int) int {
+	if list, ok := f.schema.Field(i).Type.(*arrow.FixedSizeListType); ok {
+		return int(list.Len())
+	}
+	return 1
+}
+
+// Buffers appends the buffers of all columns to dst.
+func (f *jsonFlat) Buffers(dst [][]byte) [][]byte {
+	from := 0
+	for i := range f.schema.NumFields() {
+		t := f.schema.Field(i).Type
+		for range flatipc.Count(t) - 1 {
+			dst = append(dst, nil)
+		}
+		to := from + int(f.rows)*f.width(i)
+		dst = append(dst, arrow.GetBytes(f.numbers[from:to]))
+		from = to
+	}
+	return dst
+}
+
+// Buffer returns one of them.
+func (f *jsonFlat) Buffer(i int) []byte { return f.Buffers(nil)[i] }
+
+func (f *jsonFlat) record() arrow.Record {
+	cols := make([]arrow.Array, f.schema.NumFields())
+	from := 0
+	for i := range cols {
+		t := f.schema.Field(i).Type
+		n := int(f.rows) * f.width(i)
+		data := array.NewData(arrow.PrimitiveTypes.Float64, n, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.GetBytes(f.numbers[from : from+n]))}, nil, 0, 0)
+		if t.ID() == arrow.FIXED_SIZE_LIST {
+			data = array.NewData(t, int(f.rows), []*memory.Buffer{nil}, []arrow.ArrayData{data}, 0, 0)
+		}
+		cols[i] = array.MakeFromData(data)
+		from += n
+	}
+	return array.NewRecord(f.schema, cols, f.rows)
+}
+
+// A message of one row of numbers needs no second pass, because the first keeps the numbers of the first row. And if it has the keys of
+// the message before, in their order, it has the columns of that, which need not be chosen again.
+
+// mostFirst bounds the numbers of the first row that are kept. One with more is read twice.
+const mostFirst = 4096
+
+// jsonFirst is what a table keeps of first rows, and of the last message that had no other.
+type jsonFirst struct {
+	numbers []float64     // of this message's first row, in the order in which they came
+	met     []*jsonColumn // keys of the last message of one row of numbers; the table's out has its columns
+	widths  []int         // numbers in each of these columns
+	need    int64         // bytes that they take
+	schema  *arrow.Schema // nil: there was no such message, or another one since
+}
+
+// number passes a number of the first row and keeps it; it reports what checkNumber does.
+func (f *jsonFirst) number(c *cursor) (whole, ok bool) {
+	x, whole, ok := c.number()
+	if len(f.numbers) < mostFirst {
+		f.numbers = append(f.numbers, x)
+	}
+	return whole, ok
+}
+
+// again reports whether the message is one row of numbers that has the columns of the last such message.
+func (t *jsonTable) again() bool {
+	if t.first.schema == nil || len(t.rows) != 1 || len(t.first.numbers) == mostFirst || !slices.Equal(t.met, t.first.met) {
+		return false
+	}
+	for i, n := range t.first.widths {
+		if t.out[i].column.solid(1) != n {
+			return false
+		}
+	}
+	return true
+}
+
+// remember keeps the columns of the message, if it is one row of numbers.
+func (t *jsonTable) remember(d *jsonDecoder, need int64) {
+	t.first.schema = nil
+	if len(t.rows) != 1 || len(t.first.numbers) == mostFirst || !t.flat(1) {
+		return
+	}
+	t.first.met, t.first.widths, t.first.need, t.types = append(t.first.met[:0], t.met...), t.first.widths[:0], need, t.types[:0]
+	for i := range t.out {
+		c := t.out[i].column
+		t.first.widths = append(t.first.widths, c.solid(1))
+		if c.kind == jsonList {
+			t.types = append(t.types, arrow.FixedSizeListOf(int32(c.size), arrow.PrimitiveTypes.Float64))
+		} else {
+			t.types = append(t.types, arrow.PrimitiveTypes.Float64)
+		}
+	}
+	t.first.schema = d.jsonSchema(t)
+}
+
+// row is the record of a message whose columns are remembered.
+func (t *jsonTable) row(a *Arena) *jsonFlat {
+	numbers := a.numbers(len(t.first.numbers))
+	for i, n := range t.first.widths {
+		at := t.out[i].column.at
+		numbers = append(numbers, t.first.numbers[at:at+n]...)
+	}
+	return newJSONFlat(a.text(), t.first.schema, 1, numbers)
 }

@@ -6,8 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"runtime"
+	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 	"weak"
 
@@ -327,4 +332,245 @@ func askOldOffer(rw io.ReadWriter, clientID string) (Offer, error) {
 		o.newest[k.ApiKey] = k.MaxVersion
 	}
 	return o, nil
+}
+
+// Request is a request that bypasses kafka-go's handling of its type. Three requests need that: Fetch responses are
+// decoded by our own code, kafka-go does not route Heartbeat to the coordinator (heartbeat.Request lacks a Group
+// method), and for Produce it would copy every byte of a batch once more.
+type Request struct {
+	Message protocol.Message // as kafka-go encodes it; with Write, only its type counts
+
+	// Where it goes: to the coordinator of Group if that is set, else to Broker if that is not
+	// nil, else to any broker.
+	Group  string
+	Broker func(protocol.Cluster) (protocol.Broker, error)
+
+	// Write writes the whole request, its size and header included. Nil encodes as kafka-go does.
+	Write func(w io.Writer, version int16, correlation int32) error
+
+	// Read reads the response: version is the one negotiated, r starts with the response's size.
+	// Nil decodes as kafka-go does. An error closes the connection.
+	Read func(r io.Reader, version int16) (protocol.Message, error)
+
+	Patience Patience
+
+	exchange func(io.ReadWriter) (protocol.Message, error) // replaces Write and Read: see Ask
+}
+
+// Send sends the request and returns the response. The context should have a deadline: without
+// one a silent broker keeps a connection and a goroutine forever.
+func (c *Cluster) Send(ctx context.Context, r Request) (protocol.Message, error) {
+	e := &exchange{ctx: ctx, request: r, clientID: c.config.ClientID}
+	var m protocol.Message = e
+	switch {
+	case r.Group != "":
+		m = &groupExchange{e}
+	case r.Broker != nil:
+		m = &brokerExchange{e}
+	}
+	return c.trips.RoundTrip(ctx, c.address, m)
+}
+
+// exchange is a protocol.RawExchanger: kafka-go passes it the connection and the version that the broker and kafka-go
+// have in common, instead of encoding and decoding the request.
+type exchange struct {
+	ctx      context.Context // bounds the patience by its deadline
+	request  Request
+	clientID string
+	version  int16
+}
+
+func (e *exchange) ApiKey() protocol.ApiKey { return e.request.Message.ApiKey() }
+
+func (e *exchange) Required(versions map[protocol.ApiKey]int16) bool {
+	e.version = versions[e.ApiKey()]
+	return true
+}
+
+// correlation is the id of every request sent here. A constant suffices, because kafka-go gives a connection one
+// request at a time and closes it after an error.
+const correlation = 1
+
+func (e *exchange) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	if e.request.exchange != nil {
+		return e.request.exchange(rw)
+	}
+	rw = e.request.Patience.of(e.ctx, rw)
+	if e.request.Write != nil {
+		if err := e.request.Write(rw, e.version, correlation); err != nil {
+			return nil, err
+		}
+		return e.request.Read(rw, e.version)
+	}
+	if e.request.Read == nil {
+		return protocol.RoundTrip(rw, e.version, correlation, e.clientID, e.request.Message)
+	}
+	if err := protocol.WriteRequest(rw, e.version, correlation, e.clientID, e.request.Message); err != nil {
+		return nil, err
+	}
+	return e.request.Read(rw, e.version)
+}
+
+type groupExchange struct{ *exchange }
+
+func (g *groupExchange) Group() string { return g.request.Group }
+
+type brokerExchange struct{ *exchange }
+
+func (b *brokerExchange) Broker(c protocol.Cluster) (protocol.Broker, error) {
+	return b.request.Broker(c)
+}
+
+// Leader returns the broker that leads a partition by the transport's layout, which may be a few seconds old.
+func Leader(c protocol.Cluster, topic string, partition int32) (protocol.Broker, error) {
+	t, ok := c.Topics[topic]
+	if !ok {
+		return protocol.Broker{}, protocol.NewErrNoTopic(topic)
+	}
+	p, ok := t.Partitions[partition]
+	if !ok {
+		return protocol.Broker{}, protocol.NewErrNoPartition(topic, partition)
+	}
+	b, ok := c.Brokers[p.Leader]
+	if !ok {
+		return protocol.Broker{}, protocol.NewErrNoLeader(topic, partition)
+	}
+	return b, nil
+}
+
+// Topic is what a broker reports about a topic now.
+type Topic struct {
+	Name       string
+	ID         [16]byte // all zero if the broker has none (before Kafka 2.8, Redpanda)
+	Err        error    // kafka.UnknownTopicOrPartition, authorization, …
+	Partitions map[int32]Partition
+}
+
+// Partition is what a broker reports about one partition now.
+type Partition struct {
+	Leader   int32 // node id; -1 if there is none
+	Epoch    int32 // leader epoch; -1 if the broker does not tell (before Kafka 2.1)
+	Replicas int   // number of replicas
+	InSync   int   // replicas that keep up with the leader
+}
+
+// Metadata asks a broker for topics, past the transport's cache, so that a topic that was just created or a leader
+// that was just elected is known. Without names it asks for all topics. The error is that of the request; each topic
+// has its own.
+func (c *Cluster) Metadata(ctx context.Context, topics ...string) (map[string]Topic, error) {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	request := kmsg.NewPtrMetadataRequest()
+	request.AllowAutoTopicCreation = false
+	for _, name := range topics {
+		t := kmsg.NewMetadataRequestTopic()
+		t.Topic = kmsg.StringPtr(name)
+		request.Topics = append(request.Topics, t)
+	}
+	m, err := c.Ask(ctx, Question{Request: request, Least: 4, Most: 12})
+	if err != nil {
+		return nil, fmt.Errorf("kafkaconn: metadata: %w", err)
+	}
+	found := make(map[string]Topic)
+	for _, t := range m.(*kmsg.MetadataResponse).Topics {
+		if t.Topic == nil {
+			continue
+		}
+		found[*t.Topic] = newTopic(&t)
+	}
+	for _, name := range topics {
+		if _, ok := found[name]; !ok {
+			found[name] = Topic{Name: name, Err: kafka.UnknownTopicOrPartition}
+		}
+	}
+	return found, nil
+}
+
+// Ping returns nil once any broker has answered, whatever rights the user has.
+func (c *Cluster) Ping(ctx context.Context) error {
+	request := kmsg.NewPtrMetadataRequest()
+	request.Topics = []kmsg.MetadataRequestTopic{} // none, not all
+	_, err := c.Ask(ctx, Question{Request: request, Least: 1, Most: 12})
+	return err
+}
+
+func newTopic(t *kmsg.MetadataResponseTopic) Topic {
+	topic := Topic{Name: *t.Topic, ID: t.TopicID, Partitions: make(map[int32]Partition, len(t.Partitions))}
+	if t.ErrorCode != 0 {
+		topic.Err = kafka.Error(t.ErrorCode)
+	}
+	for _, p := range t.Partitions {
+		topic.Partitions[p.Partition] = Partition{Leader: p.Leader, Epoch: p.LeaderEpoch, Replicas: len(p.Replicas), InSync: len(p.ISR)}
+	}
+	return topic
+}
+
+// persistent repeats requests whose connection a broker has closed: because it is busy or restarts, or the token of the login has ended.
+type persistent struct {
+	kafka.RoundTripper
+	limit atomic.Int64 // nanoseconds; 0: nothing is repeated
+	log   *slog.Logger
+}
+
+const (
+	firstPause = 50 * time.Millisecond
+	longPause  = time.Second
+)
+
+// repeatable are the requests that do the same if a broker has taken the first and only its answer was lost.
+var repeatable = []protocol.ApiKey{
+	protocol.Fetch, protocol.ListOffsets, protocol.Metadata, protocol.OffsetFetch, protocol.FindCoordinator, protocol.DescribeGroups, protocol.ListGroups,
+	protocol.ApiVersions, protocol.OffsetForLeaderEpoch, protocol.DescribeAcls, protocol.DescribeConfigs, describeCluster, describeProducers, describeTransactions, listTransactions, describeNewGroups,
+	protocol.CreateTopics,     // the second says that the topic exists, which is as good
+	protocol.CreatePartitions, // … that there are as many
+	protocol.OffsetCommit,     // of no member
+	protocol.InitProducerId,   // another epoch, or the same
+}
+
+// Requests that kafka-go has no name for.
+const (
+	describeCluster      protocol.ApiKey = 60
+	describeProducers    protocol.ApiKey = 61
+	describeTransactions protocol.ApiKey = 65
+	listTransactions     protocol.ApiKey = 66
+	describeNewGroups    protocol.ApiKey = 69
+)
+
+// Persist lets requests outlive connections that brokers close, for so long, from now on. It is for programs that look or set things up and
+// end, once a broker has answered: one that is asked with the wrong protocol closes connections too. Processes that stay retry what they
+// do as a whole.
+func (c *Cluster) Persist(limit time.Duration) { c.persistent.limit.Store(int64(limit)) }
+
+// RoundTrip is that of kafka.RoundTripper.
+func (p *persistent) RoundTrip(ctx context.Context, address net.Addr, r kafka.Request) (kafka.Response, error) {
+	limit, began := time.Duration(p.limit.Load()), time.Now()
+	for pause := firstPause; ; pause = min(2*pause, longPause) {
+		response, err := p.RoundTripper.RoundTrip(ctx, address, r)
+		since := time.Since(began)
+		switch {
+		case limit == 0 || err == nil || ctx.Err() != nil || !closed(err) || !slices.Contains(repeatable, r.ApiKey()):
+			return response, err
+		case since > limit:
+			return response, fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err)
+		}
+		p.log.Warn("a broker closed the connection; asking again", "what", r.ApiKey().String(), "error", err, "gives_up_after", limit)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return response, err
+		}
+	}
+}
+
+// closed reports whether a connection has ended before the answer, or could not be made because its broker is down for a moment.
+func closed(err error) bool {
+	for _, one := range []error{
+		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED, syscall.ECONNREFUSED,
+		kafka.BrokerNotAvailable, // kafka-go: its layout has lost the broker
+	} {
+		if errors.Is(err, one) {
+			return true
+		}
+	}
+	return false
 }

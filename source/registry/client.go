@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -271,3 +272,167 @@ func conflicts(err error) bool {
 	var answer *sr.ResponseError
 	return errors.As(err, &answer) && answer.StatusCode == http.StatusConflict
 }
+
+// mostSchemas bounds what is remembered, and so do keptTexts times the bytes that a schema may have; the oldest is forgotten first.
+const (
+	mostSchemas = 1000
+	keptTexts   = 16
+)
+
+// schemas is what the registry has answered: the schemas of ids, and which ids it did not know a short while ago.
+type schemas struct {
+	mu     sync.Mutex
+	byID   map[int]*format.Schema
+	oldest []int // ids of byID, in the order in which they came
+	text   int   // bytes of all schemas
+	most   int   // of text
+	absent map[int]absence
+}
+
+type absence struct {
+	err   error
+	until time.Time
+}
+
+func newSchemas(most int) *schemas {
+	return &schemas{most: most, byID: map[int]*format.Schema{}, absent: map[int]absence{}}
+}
+
+// of returns what is remembered of an id: its schema, that there is none, or neither.
+func (s *schemas) of(id int) (*format.Schema, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.byID[id]; known != nil {
+		return known, nil
+	}
+	if a, ok := s.absent[id]; ok && time.Now().Before(a.until) {
+		return nil, a.err
+	}
+	return nil, nil
+}
+
+func (s *schemas) add(schema *format.Schema) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.absent, schema.ID)
+	if s.byID[schema.ID] != nil {
+		return
+	}
+	s.byID[schema.ID] = schema
+	s.oldest = append(s.oldest, schema.ID)
+	s.text += size(schema)
+	for len(s.oldest) > 1 && (len(s.oldest) > mostSchemas || s.text > s.most) {
+		s.text -= size(s.byID[s.oldest[0]])
+		delete(s.byID, s.oldest[0])
+		s.oldest = s.oldest[1:]
+	}
+}
+
+// lack remembers for a while that there is no such id. Hostile values may name many.
+func (s *schemas) lack(id int, err error, lasts time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.absent) >= mostSchemas {
+		clear(s.absent)
+	}
+	s.absent[id] = absence{err, time.Now().Add(lasts)}
+}
+
+func size(s *format.Schema) int {
+	n := len(s.Text)
+	for _, r := range s.References {
+		n += len(r.Text)
+	}
+	return n
+}
+
+// mostReferences bounds what a schema refers to, directly or not.
+const mostReferences = 256
+
+// answer is the registry's JSON of an id. Other registries have types that Confluent's has not, and sr would refuse the answer.
+type answer struct {
+	Schema     *string
+	SchemaType string
+	References []sr.SchemaReference
+}
+
+// fetch asks for the schema of an id once, and for all that it refers to.
+func (c *Client) fetch(ctx context.Context, id int) (*format.Schema, error) {
+	var got answer
+	if err := c.api.Do(ctx, http.MethodGet, fmt.Sprintf("/schemas/ids/%d", id), nil, &got); err != nil {
+		return nil, err
+	}
+	if got.Schema == nil {
+		return nil, errors.New("the answer has no schema")
+	}
+	return c.whole(ctx, id, strings.ToUpper(cmp.Or(got.SchemaType, string(format.SchemaAvro))), *got.Schema, got.References)
+}
+
+// whole adds what a schema refers to.
+func (c *Client) whole(ctx context.Context, id int, kind, text string, references []sr.SchemaReference) (*format.Schema, error) {
+	w := walk{client: c, seen: map[sr.SchemaReference]bool{}}
+	if err := w.take(text); err != nil {
+		return nil, err
+	}
+	if err := w.add(ctx, references, true); err != nil {
+		return nil, err
+	}
+	return &format.Schema{ID: id, Type: format.SchemaType(kind), Text: text, References: w.found}, nil
+}
+
+// walk collects references, each after what it refers to itself.
+type walk struct {
+	client *Client
+	seen   map[sr.SchemaReference]bool
+	found  []format.SchemaReference
+	text   int // bytes of all
+}
+
+// take adds a text.
+func (w *walk) take(text string) error {
+	if w.text += len(text); w.text > w.client.most {
+		return &beyondError{fmt.Sprintf("with all that it refers to it has %d bytes or more, at most %d are read (a thousandth of memory.limit): raise memory.limit to have such a schema", w.text, w.client.most)}
+	}
+	return nil
+}
+
+func (w *walk) add(ctx context.Context, references []sr.SchemaReference, direct bool) error {
+	for _, r := range references {
+		if w.seen[r] {
+			w.mark(r, direct)
+			continue
+		}
+		if w.seen[r] = true; len(w.seen) > mostReferences {
+			return &beyondError{fmt.Sprintf("it refers to more than %d schemas", mostReferences)}
+		}
+		// A subject may have been deleted while there are still records of it.
+		s, err := w.client.api.SchemaByVersion(sr.WithParams(ctx, sr.ShowDeleted), r.Subject, r.Version)
+		if err != nil {
+			return fmt.Errorf("%q, version %d of %s, to which it refers: %w", r.Name, r.Version, r.Subject, err)
+		}
+		if err := w.take(s.Schema.Schema); err != nil {
+			return err
+		}
+		if err := w.add(ctx, s.References, false); err != nil {
+			return err
+		}
+		w.found = append(w.found, format.SchemaReference{Name: r.Name, Subject: r.Subject, Version: r.Version, Text: s.Schema.Schema, Direct: direct})
+	}
+	return nil
+}
+
+// mark notes that the schema itself refers to what was found already.
+func (w *walk) mark(r sr.SchemaReference, direct bool) {
+	for i, f := range w.found {
+		if direct && f.Name == r.Name && f.Subject == r.Subject && f.Version == r.Version {
+			w.found[i].Direct = true
+		}
+	}
+}
+
+// beyondError is a schema that is beyond what is taken. Those who name it are set aside: they should not stop others.
+type beyondError struct{ what string }
+
+func (e *beyondError) Error() string { return e.what }
+
+func (*beyondError) Unwrap() error { return format.ErrUnusableSchema }

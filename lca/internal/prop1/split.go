@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math"
 
+	"gonum.org/v1/gonum/floats"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
 
@@ -147,4 +149,158 @@ func CountBelow(ascending []float64, limit float64) int {
 		k++
 	}
 	return k
+}
+
+// MetricRoot returns the symmetric root M^½ of M = B Bᵀ; a constant column's weight is exactly 0. Where
+// the columns of the input differ so much in scale that a symmetric root cannot hold M in float64, it
+// returns the root of the metric in units of equal precision instead, R^½ diag(√M_kk): the same distances,
+// in rotated coordinates.
+func MetricRoot(b *mat.Dense) *mat.Dense {
+	d, _ := b.Dims()
+	active := NonzeroRows(b)
+	varying := mat.NewDense(len(active), b.RawMatrix().Cols, nil)
+	for i, k := range active {
+		copy(varying.RawRowView(i), b.RawRowView(k))
+	}
+	var m mat.Dense
+	m.Mul(varying, varying.T())
+	root := rootOf(&m)
+	if !reproduces(root, &m) {
+		unit := func(k int) float64 { return math.Sqrt(m.At(k, k)) }
+		correlations := mat.NewDense(len(active), len(active), nil)
+		correlations.Apply(func(i, j int, v float64) float64 { return v / (unit(i) * unit(j)) }, &m)
+		root = rootOf(correlations)
+		root.Apply(func(_, j int, v float64) float64 { return v * unit(j) }, root)
+	}
+	w := mat.NewDense(d, d, nil)
+	for i, k := range active {
+		for j, l := range active {
+			w.Set(k, l, root.At(i, j))
+		}
+	}
+	return w
+}
+
+// NonzeroRows returns the indices of the rows of b that are not all 0.
+func NonzeroRows(b *mat.Dense) []int {
+	var rows []int
+	for k := range b.RawMatrix().Rows {
+		if floats.Norm(b.RawRowView(k), 2) > 0 {
+			rows = append(rows, k)
+		}
+	}
+	return rows
+}
+
+// rootOf returns the symmetric root of a positive semidefinite matrix.
+func rootOf(m *mat.Dense) *mat.Dense {
+	w, v, err := eigenSym(Symmetric(m))
+	if err != nil {
+		panic("lca: a metric that was checked when it was learnt has no eigenvalues")
+	}
+	root := spectral(v, w, func(l float64) float64 { return math.Sqrt(math.Max(l, 0)) })
+	return mat.DenseCopyOf(root)
+}
+
+// reproduces reports whether WᵀW is M, to 1e-10 of the scale of each pair of columns.
+func reproduces(w, m *mat.Dense) bool {
+	var got mat.Dense
+	got.Mul(w.T(), w)
+	d, _ := m.Dims()
+	for i := range d {
+		for j := range d {
+			if !(math.Abs(got.At(i, j)-m.At(i, j)) <= 1e-10*math.Sqrt(m.At(i, i)*m.At(j, j))) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Polar returns the orthogonal O that takes root to w best: O = UVᵀ of w rootᵀ = U S Vᵀ.
+func Polar(w, root *mat.Dense) (*mat.Dense, error) {
+	var product mat.Dense
+	linalg.Mul(&product, w, root.T())
+	var svd mat.SVD
+	if !svd.Factorize(&product, mat.SVDFull) {
+		return nil, fmt.Errorf("lca: the singular values of a rotation did not converge: %w", ErrSingular)
+	}
+	var u, v, o mat.Dense
+	svd.UTo(&u)
+	svd.VTo(&v)
+	linalg.Mul(&o, &u, v.T())
+	return &o, nil
+}
+
+// Ridges are tried in turn on a singular matrix, each a share of its own diagonal. Collinear columns, or copies of rows
+// with ν = 0, must not end a stream; a learner reports each use as Step.Ridged.
+var Ridges = [...]float64{0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4}
+
+// Factor sets low to the lower Cholesky factor of the n×n matrix a, with the smallest ridge that makes
+// it positive definite. a is not changed.
+func Factor(low, a []float64, n int, w *linalg.Workspace) (ridged bool, err error) {
+	for _, r := range Ridges {
+		copy(low, a[:n*n])
+		for k := range n {
+			low[k*n+k] *= 1 + r
+		}
+		if w.CholeskyLower(low, n) == nil && Regular(low, n) {
+			return r > 0, nil
+		}
+	}
+	return true, fmt.Errorf("%d columns: %w", n, ErrSingular)
+}
+
+// Regular reports whether every column keeps a share of its variance that is not rounding, given all columns
+// before it: 1−R² of the regression on them, which is L_kk²/a_kk, and a_kk is the
+// square of L's row k.
+func Regular(low []float64, n int) bool {
+	for k := range n {
+		row := low[k*n:][:k+1]
+		if l := row[k]; !(l*l > 1e-14*kernel.NormSquared(row)) {
+			return false
+		}
+	}
+	return true
+}
+
+// RatiosByFactor sets e to the eigenvalues, ascending, and u to the eigenvectors of L⁻¹ M₂ L⁻ᵀ, and overwrites M₂. An e
+// that is not positive means that M₂ is singular up to rounding; it becomes 1e-12, a ridge that is a share of M₁.
+func RatiosByFactor(e, u, low, m2 []float64, n int, w *linalg.Workspace) (ridged bool, err error) {
+	w.SolveLeft(linalg.Dense(low, n), m2, n, n, n)
+	w.SolveRight(linalg.Dense(low, n), m2, n, n, n)
+	symmetrise(m2, n)
+	if err := w.EigenSym(e, u, m2, n); err != nil {
+		return false, fmt.Errorf("%w: %w", err, ErrSingular)
+	}
+	const least = 1e-12
+	for k := range e {
+		if !(e[k] >= least) {
+			e[k], ridged = least, true
+		}
+	}
+	return ridged, nil
+}
+
+// symmetrise is A ← (A + Aᵀ)/2, for the lower triangle alone.
+func symmetrise(a []float64, n int) {
+	for i := range n {
+		for j := range i {
+			a[i*n+j] = 0.5 * (a[i*n+j] + a[j*n+i])
+		}
+	}
+}
+
+// LogDiagonal returns log det L.
+func LogDiagonal(low []float64, n int) (sum float64) {
+	for k := range n {
+		sum += math.Log(low[k*n+k])
+	}
+	return sum
+}
+
+// WidthFactor is (N/target)^(2/(d_P+4)): what a C_L that was learnt from N neighbours is multiplied by to become
+// that of target neighbours. The best kernel covariance shrinks as N^(−2/(d_P+4)), a pure factor.
+func WidthFactor(neighbours, target, parzen int) float64 {
+	return math.Pow(float64(neighbours)/float64(target), 2/float64(parzen+4))
 }

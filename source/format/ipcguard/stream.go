@@ -202,3 +202,252 @@ func (s *Stream) missing() (first *Field) {
 	}
 	return first
 }
+
+// The bytes around the messages of an Arrow file:
+//
+//	"ARROW1" 00 00 | a whole stream | footer (a flatbuffer) | footer length i32 | "ARROW1"
+const (
+	// FileHead is where the stream within a file begins.
+	FileHead = 8
+	// FileTail is the length of what follows the footer.
+	FileTail = 4 + len(fileMagic)
+)
+
+// Head is what the metadata of a message says of itself, for those who only skip through a file.
+type Head struct {
+	Kind MessageKind
+	Body int64 // bytes after the metadata
+	Rows int64 // of a record batch
+}
+
+// ReadHead reads the head of a message from its metadata, the length prefix left out. It checks
+// that body and rows are not negative, and no more.
+func ReadHead(meta []byte) (Head, error) {
+	w := newWalk(meta)
+	t := w.root()
+	header := t.sub(2)
+	h := Head{Kind: MessageKind(t.u8(1, 0)), Body: t.i64(3, 0)}
+	if h.Kind == BatchMessage {
+		h.Rows = header.i64(0, 0)
+	}
+	if w.err != nil {
+		return Head{}, w.err
+	}
+	if h.Body < 0 || h.Rows < 0 {
+		return Head{}, errorf(Invalid, "a message of %d rows and %d bytes", h.Rows, h.Body)
+	}
+	return h, nil
+}
+
+// Block is where a message of a file stands.
+type Block struct {
+	Offset int64
+	Meta   int64 // bytes of length prefix, metadata and padding
+	Body   int64
+}
+
+// Footer lists the messages of a file.
+type Footer struct {
+	Schema       *Schema
+	Dictionaries []Block
+	Batches      []Block
+}
+
+// FooterLength checks the last FileTail bytes of a file of the given size and returns the length
+// of the footer before them.
+func FooterLength(tail []byte, size int64) (int64, error) {
+	if len(tail) != FileTail || !bytes.Equal(tail[4:], []byte(fileMagic)) {
+		return 0, errorf(Truncated, "the file does not end with %s; it was not written to its end", fileMagic)
+	}
+	n := int64(int32(le.Uint32(tail)))
+	if n <= 0 || n > size-int64(FileHead+FileTail) {
+		return 0, errorf(Invalid, "a footer of %d bytes in a file of %d", n, size)
+	}
+	return n, nil
+}
+
+// CheckFooter walks a Footer table: version 0, schema 1, dictionaries 2, batches 3. Every block
+// lies within the first size bytes of the file.
+func CheckFooter(b []byte, size int64, l Limits) (*Footer, error) {
+	w := newWalk(b)
+	t := w.root()
+	schema := t.sub(1)
+	f := &Footer{Dictionaries: blocks(t, 2), Batches: blocks(t, 3)}
+	if w.err != nil {
+		return nil, w.err
+	}
+	if !schema.present() {
+		return nil, errorf(Invalid, "a footer without a schema")
+	}
+	var err *Error
+	if f.Schema, err = checkSchema(schema, l, nil); err != nil {
+		return nil, err
+	}
+	for _, all := range [][]Block{f.Dictionaries, f.Batches} {
+		for k, b := range all {
+			if b.Offset < FileHead || b.Meta < 8 || b.Body < 0 || b.Offset > size || b.Meta > size-b.Offset || b.Body > size-b.Offset-b.Meta {
+				return nil, errorf(Invalid, "block %d (%d and %d bytes at %d) lies outside the file of %d bytes", k, b.Meta, b.Body, b.Offset, size)
+			}
+		}
+	}
+	return f, nil
+}
+
+// blocks reads a vector of structs: offset i64, metadata length i32, padding, body length i64.
+func blocks(t table, i int) []Block {
+	start, n := t.vector(i, 24)
+	out := make([]Block, n)
+	for k := range out {
+		p := t.w.b[start+24*k:]
+		out[k] = Block{int64(le.Uint64(p)), int64(int32(le.Uint32(p[8:]))), int64(le.Uint64(p[16:]))}
+	}
+	return out
+}
+
+// Same reports whether two schemas have the same columns: names, types and order.
+func (s *Schema) Same(o *Schema) bool {
+	if len(s.Fields) != len(o.Fields) {
+		return false
+	}
+	for i := range s.Fields {
+		if a, b := &s.Fields[i], &o.Fields[i]; a.Path != b.Path || (a.Dict == nil) != (b.Dict == nil) || !sameType(a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// Renew forgets what of the limits is spent. A reader of a file, which holds one batch at a time,
+// does so before each.
+func (s *Stream) Renew() { s.messages, s.rows, s.decoded, s.viewed = 0, 0, 0, 0 }
+
+// Forget forgets the dictionaries that came, for a reader that goes back.
+func (s *Stream) Forget() { clear(s.known) }
+
+// Codec is how the buffers of a batch are compressed.
+type Codec int8
+
+// The codecs of BodyCompression, and none.
+const (
+	Uncompressed Codec = -1
+	LZ4Frame     Codec = 0
+	Zstd         Codec = 1
+)
+
+// Node is the length and the null count of one array of a batch, in the order of the schema.
+type Node struct{ Len, Nulls int64 }
+
+// Buffer is a range of the body. Length 0 means absent.
+type Buffer struct {
+	Offset, Length int64
+	Decoded        int64 // bytes once decompressed; Length when it is stored as it is
+}
+
+// Batch is a checked record batch or dictionary batch. Exactly Nodes and Buffers arrays and
+// buffers make up its columns, in depth-first order of the schema; every buffer lies in Body.
+type Batch struct {
+	Rows     int64
+	Nodes    []Node
+	Buffers  []Buffer
+	Variadic []int64 // number of data buffers of each view array, in order
+	Codec    Codec
+	Body     []byte
+	V4       bool  // metadata V4: unions have a slot for a validity bitmap
+	Dict     int64 // id, of a dictionary batch
+	Delta    bool  // the values are added to those the dictionary has
+}
+
+// checkBatch walks a RecordBatch table: length 0, nodes 1, buffers 2, compression 3, variadic
+// counts 4; then lays the schema over the nodes and buffers.
+func (s *Stream) checkBatch(t table, b *Batch, fields []Field) *Error {
+	b.Rows, b.Codec = t.i64(0, 0), Uncompressed
+	b.read(t)
+	if t.w.err != nil {
+		return t.w.err
+	}
+	if b.Rows < 0 {
+		return errorf(Invalid, "a batch of %d rows", b.Rows)
+	}
+	if b.Rows > s.limits.Rows {
+		return errorf(TooLarge, "a batch of %d rows, at most %d are read", b.Rows, s.limits.Rows)
+	}
+	if b.V4 && s.schema.unions {
+		return errorf(Unsupported, "a union or run-end-encoded column in metadata V4; write V5")
+	}
+	if err := b.bounds(&s.decoded, s.limits.Decoded); err != nil {
+		return err
+	}
+	lay := layout{batch: b, limits: s.limits}
+	for i := range fields {
+		if err := lay.field(&fields[i], b.Rows, true); err != nil {
+			return err
+		}
+	}
+	if lay.node != len(b.Nodes) || lay.buffer != len(b.Buffers) || lay.variadic != len(b.Variadic) {
+		return errorf(Invalid, "the schema has %d arrays and %d buffers, the batch %d and %d",
+			lay.node, lay.buffer, len(b.Nodes), len(b.Buffers))
+	}
+	return nil
+}
+
+// read copies nodes and buffers (structs of two int64 each), the codec and the variadic counts.
+// Their number is bounded by the bytes of the metadata, 16 of them for each.
+func (b *Batch) read(t table) {
+	w := t.w
+	start, n := t.vector(1, 16)
+	b.Nodes = make([]Node, n)
+	for k := range b.Nodes {
+		p := start + 16*k
+		b.Nodes[k] = Node{int64(le.Uint64(w.b[p:])), int64(le.Uint64(w.b[p+8:]))}
+	}
+	start, n = t.vector(2, 16)
+	b.Buffers = make([]Buffer, n)
+	for k := range b.Buffers {
+		p := start + 16*k
+		b.Buffers[k] = Buffer{Offset: int64(le.Uint64(w.b[p:])), Length: int64(le.Uint64(w.b[p+8:]))}
+	}
+	if c := t.sub(3); c.present() { // codec 0, method 1
+		codec, method := Codec(c.u8(0, 0)), c.u8(1, 0)
+		if method != 0 || codec != LZ4Frame && codec != Zstd {
+			w.fail(Unsupported, "body compression codec %d, method %d; use lz4, zstd or none", codec, method)
+		}
+		b.Codec = codec
+	}
+	start, n = t.vector(4, 8)
+	b.Variadic = make([]int64, n)
+	for k := range b.Variadic {
+		b.Variadic[k] = int64(le.Uint64(w.b[start+8*k:]))
+	}
+}
+
+// bounds checks every buffer against the body and spends what it holds once decompressed. A
+// compressed buffer opens with that number; −1 says that it is stored as it is.
+func (b *Batch) bounds(spent *int64, limit int64) *Error {
+	body := int64(len(b.Body))
+	for k := range b.Buffers {
+		u := &b.Buffers[k]
+		if u.Offset < 0 || u.Length < 0 || u.Offset > body || u.Length > body-u.Offset {
+			return errorf(Invalid, "buffer %d (%d bytes at %d) lies outside the body of %d bytes", k, u.Length, u.Offset, body)
+		}
+		if u.Offset%8 != 0 {
+			return errorf(Invalid, "buffer %d begins at %d, which is no multiple of 8", k, u.Offset)
+		}
+		u.Decoded = u.Length
+		if b.Codec != Uncompressed && u.Length > 0 {
+			if u.Length < 8 {
+				return errorf(Invalid, "compressed buffer %d has %d bytes, too few for its length", k, u.Length)
+			}
+			if u.Decoded = int64(le.Uint64(b.Body[u.Offset:])); u.Decoded == -1 {
+				u.Decoded = u.Length - 8
+			}
+		}
+		if u.Decoded < 0 {
+			return errorf(Invalid, "compressed buffer %d says it holds %d bytes", k, u.Decoded)
+		}
+		if *spent += u.Decoded; u.Decoded > limit || *spent > limit {
+			return errorf(TooLarge, "buffers of more than %d bytes once decompressed (buffer %d alone has %d); send fewer rows per message",
+				limit, k, u.Decoded)
+		}
+	}
+	return nil
+}

@@ -2,6 +2,7 @@ package ipcguard
 
 import (
 	"math/bits"
+	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v15/arrow"
 )
@@ -199,6 +200,279 @@ func runEnds(d arrow.ArrayData, f *Field) *Error {
 	}
 	if last < int64(d.Len()) {
 		return errorf(Invalid, "column %s has %d values, its runs end at %d", f.Path, d.Len(), last)
+	}
+	return nil
+}
+
+// monotone checks n+1 offsets: from 0 or more, never falling, and none beyond size.
+func monotone(f *Field, offsets []byte, n, width int, size int64) *Error {
+	if n == 0 {
+		return nil
+	}
+	last := int64(0)
+	for i := range n + 1 {
+		o := integer(offsets, i, width, true)
+		if o < last || o > size {
+			return errorf(Invalid, "column %s: offset %d in row %d (after %d, of %d)", f.Path, o, i, last, size)
+		}
+		last = o
+	}
+	return nil
+}
+
+// ranges checks that every list of a list view lies within the child.
+func ranges(f *Field, offsets, sizes []byte, n, width int, child int64) *Error {
+	for i := range n {
+		o, s := integer(offsets, i, width, true), integer(sizes, i, width, true)
+		if o < 0 || s < 0 || o > child || s > child-o {
+			return errorf(Invalid, "column %s: list of %d at %d in row %d, its child has %d", f.Path, s, o, i, child)
+		}
+	}
+	return nil
+}
+
+// stringsOf checks offsets and, for text, UTF-8.
+func stringsOf(d arrow.ArrayData, f *Field, width int) *Error {
+	offsets, data, n := buffer(d, 1), buffer(d, 2), d.Len()
+	if err := monotone(f, offsets, n, width, int64(len(data))); err != nil {
+		return err
+	}
+	if n == 0 || f.Kind == Binary || f.Kind == LargeBinary {
+		return nil
+	}
+	if wholeText(offsets, data, n, width) {
+		return nil
+	}
+	bitmap := buffer(d, 0)
+	for i := range n {
+		lo, hi := integer(offsets, i, width, true), integer(offsets, i+1, width, true)
+		if valid(bitmap, i) && !utf8.Valid(data[lo:hi]) {
+			return errorf(Invalid, "column %s: row %d is not UTF-8; send it as binary", f.Path, i)
+		}
+	}
+	return nil
+}
+
+// wholeText reports whether all values are UTF-8, at one pass over their bytes: true if together
+// they are and none begins within a character.
+func wholeText(offsets, data []byte, n, width int) bool {
+	lo, hi := integer(offsets, 0, width, true), integer(offsets, n, width, true)
+	if !utf8.Valid(data[lo:hi]) {
+		return false
+	}
+	for i := range n {
+		if o := integer(offsets, i, width, true); o < hi && !utf8.RuneStart(data[o]) {
+			return false
+		}
+	}
+	return true
+}
+
+// views checks view headers: length, then 12 bytes of the value itself, or its first 4 bytes,
+// a buffer number and an offset there. Views may share bytes, so a few MB can spell terabytes; what
+// they spell is therefore bounded.
+func (s *Stream) views(d arrow.ArrayData, f *Field) *Error {
+	bitmap, heads := buffer(d, 0), buffer(d, 1)
+	for i := range d.Len() {
+		if !valid(bitmap, i) {
+			continue
+		}
+		h := heads[16*i : 16*i+16]
+		value, err := view(h, d, f, i)
+		if err != nil {
+			return err
+		}
+		if s.viewed += int64(len(value)); s.viewed > s.limits.Viewed {
+			return errorf(TooLarge, "column %s: views of more than %d bytes; send them as plain strings", f.Path, s.limits.Viewed)
+		}
+		if f.Kind == Utf8View && !utf8.Valid(value) {
+			return errorf(Invalid, "column %s: row %d is not UTF-8; send it as binary", f.Path, i)
+		}
+	}
+	return nil
+}
+
+func view(h []byte, d arrow.ArrayData, f *Field, row int) ([]byte, *Error) {
+	n := int64(int32(le.Uint32(h)))
+	if n < 0 {
+		return nil, errorf(Invalid, "column %s: row %d has %d bytes", f.Path, row, n)
+	}
+	if n <= 12 {
+		return h[4 : 4+n], nil
+	}
+	k, o := int64(int32(le.Uint32(h[8:]))), int64(int32(le.Uint32(h[12:])))
+	if k < 0 || k >= int64(len(d.Buffers())-2) {
+		return nil, errorf(Invalid, "column %s: row %d is in buffer %d of %d", f.Path, row, k, len(d.Buffers())-2)
+	}
+	data := buffer(d, int(k)+2)
+	if o < 0 || o > int64(len(data)) || n > int64(len(data))-o {
+		return nil, errorf(Invalid, "column %s: row %d has %d bytes at %d, its buffer %d", f.Path, row, n, o, len(data))
+	}
+	value := data[o : o+n]
+	if string(value[:4]) != string(h[4:8]) {
+		return nil, errorf(Invalid, "column %s: row %d does not begin as its view says", f.Path, row)
+	}
+	return value, nil
+}
+
+// layout lays the fields of a schema over the nodes and buffers of a batch, in depth-first order,
+// as every reader does.
+type layout struct {
+	batch                  *Batch
+	limits                 Limits
+	node, buffer, variadic int // next ones
+}
+
+// field takes the node, the buffers and the children of f. Its array must have want values, or at
+// least as many where not exact (a child may be longer than its parent needs).
+func (l *layout) field(f *Field, want int64, exact bool) *Error {
+	if l.node >= len(l.batch.Nodes) {
+		return errorf(Invalid, "column %s: the batch has no more than %d arrays", f.Path, l.node)
+	}
+	n := l.batch.Nodes[l.node]
+	l.node++
+	switch {
+	case n.Len < 0 || n.Nulls < -1 || n.Nulls > n.Len:
+		return errorf(Invalid, "column %s has %d values, %d of them null", f.Path, n.Len, n.Nulls)
+	case n.Len < want || exact && n.Len != want:
+		return errorf(Invalid, "column %s has %d values where %d are needed", f.Path, n.Len, want)
+	case n.Len > 1<<40: // any real one is bounded by its buffers; this keeps products from overflowing
+		return errorf(TooLarge, "column %s says it has %d values", f.Path, n.Len)
+	}
+	if f.Dict != nil {
+		return l.fixed(&f.Dict.Index, n)
+	}
+	switch f.Kind {
+	case Null:
+		return l.weightless(f, n)
+	case Bool, Int, Float, Decimal, Date, Time, Timestamp, Interval, FixedSizeBinary, Duration:
+		return l.fixed(f, n)
+	case Binary, Utf8:
+		return l.firstOf(l.validity(f, n), l.offsets(f, n, 4), l.take(f, 0))
+	case LargeBinary, LargeUtf8:
+		return l.firstOf(l.validity(f, n), l.offsets(f, n, 8), l.take(f, 0))
+	case BinaryView, Utf8View:
+		return l.views(f, n)
+	}
+	return l.nested(f, n)
+}
+
+// nested lays out the kinds with children. How long a list's child must be is known only from its
+// offsets, so Validate checks that.
+func (l *layout) nested(f *Field, n Node) *Error {
+	switch f.Kind {
+	case List, Map:
+		return l.firstOf(l.validity(f, n), l.offsets(f, n, 4), l.children(f, 0, false))
+	case LargeList:
+		return l.firstOf(l.validity(f, n), l.offsets(f, n, 8), l.children(f, 0, false))
+	case ListView:
+		return l.firstOf(l.validity(f, n), l.take(f, 4*n.Len), l.take(f, 4*n.Len), l.children(f, 0, false))
+	case LargeListView:
+		return l.firstOf(l.validity(f, n), l.take(f, 8*n.Len), l.take(f, 8*n.Len), l.children(f, 0, false))
+	case FixedSizeList:
+		if n.Len > (1<<60)/int64(f.Size) {
+			return errorf(TooLarge, "column %s says it has %d lists of %d", f.Path, n.Len, f.Size)
+		}
+		return l.firstOf(l.validity(f, n), l.children(f, n.Len*int64(f.Size), false))
+	case Struct:
+		if len(f.Children) == 0 {
+			return l.firstOf(l.validity(f, n), l.weightless(f, n))
+		}
+		return l.firstOf(l.validity(f, n), l.children(f, n.Len, false))
+	case Union:
+		if f.Dense {
+			return l.firstOf(l.weightless(f, n), l.take(f, n.Len), l.take(f, 4*n.Len), l.children(f, 0, false))
+		}
+		return l.firstOf(l.weightless(f, n), l.take(f, n.Len), l.children(f, n.Len, false))
+	case RunEndEncoded:
+		return l.firstOf(l.weightless(f, n), l.children(f, 0, false))
+	}
+	return errorf(Unsupported, "column %s has type number %d", f.Path, f.Kind)
+}
+
+// firstOf returns the first error. Its arguments run in order, each taking its part of the batch;
+// after an error the later ones may run, but read nothing outside the batch.
+func (l *layout) firstOf(errs ...*Error) *Error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take takes the next buffer, which must hold at least need bytes once decompressed.
+func (l *layout) take(f *Field, need int64) *Error {
+	if l.buffer >= len(l.batch.Buffers) {
+		return errorf(Invalid, "column %s: the batch has no more than %d buffers", f.Path, l.buffer)
+	}
+	u := l.batch.Buffers[l.buffer]
+	l.buffer++
+	if u.Decoded < need {
+		return errorf(Invalid, "column %s: buffer %d has %d bytes where its values need %d", f.Path, l.buffer-1, u.Decoded, need)
+	}
+	return nil
+}
+
+// validity takes the bitmap of nulls, which may be absent when there are none.
+func (l *layout) validity(f *Field, n Node) *Error {
+	if n.Nulls == 0 {
+		return l.take(f, 0)
+	}
+	return l.take(f, (n.Len+7)/8)
+}
+
+// offsets takes n+1 offsets of the given width; an array without values may leave them out.
+func (l *layout) offsets(f *Field, n Node, width int64) *Error {
+	if n.Len == 0 {
+		return l.take(f, 0)
+	}
+	return l.take(f, (n.Len+1)*width)
+}
+
+// fixed takes the bitmap and the values of a fixed width.
+func (l *layout) fixed(f *Field, n Node) *Error {
+	if f.Kind == Bool {
+		return l.firstOf(l.validity(f, n), l.take(f, (n.Len+7)/8))
+	}
+	if int64(f.Width) > 1 && n.Len > (1<<60)/int64(f.Width) {
+		return errorf(TooLarge, "column %s says it has %d values of %d bytes", f.Path, n.Len, f.Width)
+	}
+	return l.firstOf(l.validity(f, n), l.take(f, n.Len*int64(f.Width)))
+}
+
+// views takes the bitmap, a header of 16 bytes for each value, and the data buffers.
+func (l *layout) views(f *Field, n Node) *Error {
+	if l.variadic >= len(l.batch.Variadic) {
+		return errorf(Invalid, "column %s: the batch does not say how many buffers its views have", f.Path)
+	}
+	count := l.batch.Variadic[l.variadic]
+	l.variadic++
+	if err := l.firstOf(l.validity(f, n), l.take(f, 16*n.Len)); err != nil {
+		return err
+	}
+	if count < 0 || count > int64(len(l.batch.Buffers)-l.buffer) {
+		return errorf(Invalid, "column %s has views into %d buffers", f.Path, count)
+	}
+	l.buffer += int(count)
+	return nil
+}
+
+// children takes all children of f, each of at least want values.
+func (l *layout) children(f *Field, want int64, exact bool) *Error {
+	for i := range f.Children {
+		if err := l.field(&f.Children[i], want, exact); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// weightless bounds the length of an array that needs few or no bytes for its values: elsewhere
+// the bytes present are the bound.
+func (l *layout) weightless(f *Field, n Node) *Error {
+	if n.Len > l.limits.Rows {
+		return errorf(TooLarge, "column %s says it has %d values, at most %d are read", f.Path, n.Len, l.limits.Rows)
 	}
 	return nil
 }

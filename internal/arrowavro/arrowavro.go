@@ -20,10 +20,16 @@
 package arrowavro
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
 
 	"github.com/lca-stream/lca-stream/internal/jsontext"
 )
@@ -196,3 +202,223 @@ func single(dt arrow.DataType) (string, error) {
 }
 
 func logical(typ, name string) string { return `{"type":"` + typ + `","logicalType":"` + name + `"}` }
+
+// ErrTooLarge is a row that takes more bytes than it may.
+var ErrTooLarge = errors.New("arrowavro: the row is too large")
+
+// Append appends a row as Schema says, in at most about the given number of bytes.
+func Append(dst []byte, rec arrow.Record, row, most int) ([]byte, error) {
+	w := writer{dst: dst, most: len(dst) + most}
+	for i, c := range rec.Columns() {
+		if err := w.field(c, row); err != nil {
+			return dst, fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
+		}
+	}
+	return w.dst, nil
+}
+
+// writer is a row as far as it is written.
+type writer struct {
+	dst  []byte
+	most int // its length at the end
+}
+
+func (w *writer) long(n int64) { w.dst = binary.AppendVarint(w.dst, n) }
+
+// field writes the value of a field, which columns of type null have not.
+func (w *writer) field(column arrow.Array, row int) error {
+	if nothing(column.DataType()) {
+		return nil
+	}
+	return w.value(column, row, true)
+}
+
+// value writes a value, with its branch before it if it may be null.
+func (w *writer) value(column arrow.Array, row int, nullable bool) error {
+	const null, some = 0, 2 // branches of the unions [null, T], as they are written
+	if len(w.dst) > w.most {
+		return ErrTooLarge
+	}
+	if nothing(column.DataType()) {
+		return nil
+	}
+	column, row, ok := value(column, row)
+	switch {
+	case !ok && !nullable:
+		return errors.New("it is null, and its type says that it is not")
+	case !ok:
+		w.dst = append(w.dst, null)
+		return nil
+	case nullable:
+		w.dst = append(w.dst, some)
+	}
+	switch a := column.(type) {
+	case *array.Struct:
+		for i := range a.NumField() {
+			if err := w.field(a.Field(i), row); err != nil {
+				return err
+			}
+		}
+		return nil
+	case *array.Map: // before ListLike, which it is too
+		from, to := a.ValueOffsets(row)
+		return w.block(from, to, func(i int) error {
+			if err := w.value(a.Keys(), i, false); err != nil {
+				return err
+			}
+			return w.value(a.Items(), i, a.DataType().(*arrow.MapType).ItemField().Nullable)
+		})
+	case array.ListLike:
+		from, to := a.ValueOffsets(row)
+		items, nullable := a.ListValues(), a.DataType().(arrow.ListLikeType).ElemField().Nullable
+		return w.block(from, to, func(i int) error { return w.value(items, i, nullable) })
+	}
+	return w.single(column, row)
+}
+
+// block writes the elements of a list or map.
+func (w *writer) block(from, to int64, element func(int) error) error {
+	if to > from {
+		w.long(to - from)
+		for i := from; i < to; i++ {
+			if err := element(int(i)); err != nil {
+				return err
+			}
+		}
+	}
+	w.dst = append(w.dst, 0) // the last block
+	return nil
+}
+
+// value is the place of the value that the one in a row stands for; ok is false if it is null.
+func value(column arrow.Array, row int) (at arrow.Array, i int, ok bool) {
+	for {
+		if column.IsNull(row) {
+			return column, row, false
+		}
+		switch a := column.(type) {
+		case *array.Dictionary:
+			column, row = a.Dictionary(), a.GetValueIndex(row)
+		case *array.RunEndEncoded:
+			column, row = a.Values(), a.GetPhysicalIndex(row)
+		case array.ExtensionArray:
+			column = a.Storage()
+		default:
+			return column, row, true
+		}
+	}
+}
+
+// single writes a value that is not made of others and is not null.
+func (w *writer) single(column arrow.Array, i int) error {
+	switch a := column.(type) {
+	case *array.Boolean:
+		b := byte(0)
+		if a.Value(i) {
+			b = 1
+		}
+		w.dst = append(w.dst, b)
+	case *array.Int8:
+		w.long(int64(a.Value(i)))
+	case *array.Int16:
+		w.long(int64(a.Value(i)))
+	case *array.Int32:
+		w.long(int64(a.Value(i)))
+	case *array.Int64:
+		w.long(a.Value(i))
+	case *array.Uint8:
+		w.long(int64(a.Value(i)))
+	case *array.Uint16:
+		w.long(int64(a.Value(i)))
+	case *array.Uint32:
+		w.long(int64(a.Value(i)))
+	case *array.Uint64:
+		if a.Value(i) > math.MaxInt64 {
+			return fmt.Errorf("%d is more than Avro's long holds", a.Value(i))
+		}
+		w.long(int64(a.Value(i)))
+	case *array.Float16:
+		w.dst = binary.LittleEndian.AppendUint32(w.dst, math.Float32bits(a.Value(i).Float32()))
+	case *array.Float32:
+		w.dst = binary.LittleEndian.AppendUint32(w.dst, math.Float32bits(a.Value(i)))
+	case *array.Float64:
+		w.dst = binary.LittleEndian.AppendUint64(w.dst, math.Float64bits(a.Value(i)))
+	case *array.Decimal128:
+		w.bytes(twosComplement(a.Value(i).BigInt()))
+	case *array.Decimal256:
+		w.bytes(twosComplement(a.Value(i).BigInt()))
+	case interface{ Value(int) string }: // text
+		if w.overruns(len(a.Value(i))) {
+			return ErrTooLarge
+		}
+		w.text(a.Value(i))
+	case interface{ Value(int) []byte }: // binary
+		if w.overruns(len(a.Value(i))) {
+			return ErrTooLarge
+		}
+		w.bytes(a.Value(i))
+	default:
+		return w.moment(column, i)
+	}
+	return nil
+}
+
+// moment writes dates, times and timestamps.
+func (w *writer) moment(column arrow.Array, i int) error {
+	switch a := column.(type) {
+	case *array.Date32:
+		w.long(int64(a.Value(i)))
+	case *array.Date64:
+		const day = 24 * 60 * 60 * 1000 // milliseconds
+		days := int64(a.Value(i)) / day
+		if int64(int32(days)) != days {
+			return errors.New("the date is out of the range of Avro's")
+		}
+		w.long(days)
+	case *array.Time32:
+		return w.scaled(int64(a.Value(i)), a.DataType().(*arrow.Time32Type).Unit, math.MaxInt32)
+	case *array.Time64:
+		w.long(int64(a.Value(i)))
+	case *array.Timestamp:
+		return w.scaled(int64(a.Value(i)), a.DataType().(*arrow.TimestampType).Unit, math.MaxInt64)
+	default:
+		return noType(column.DataType())
+	}
+	return nil
+}
+
+// scaled writes a time. Avro has none in seconds.
+func (w *writer) scaled(n int64, unit arrow.TimeUnit, most int64) error {
+	if unit == arrow.Second {
+		const millis = 1000
+		if n > most/millis || n < -most/millis {
+			return errors.New("the time is out of the range of Avro's")
+		}
+		n *= millis
+	}
+	w.long(n)
+	return nil
+}
+
+// overruns reports whether that many bytes more are too many.
+func (w *writer) overruns(more int) bool { return len(w.dst)+more > w.most }
+
+func (w *writer) bytes(b []byte) {
+	w.long(int64(len(b)))
+	w.dst = append(w.dst, b...)
+}
+
+func (w *writer) text(s string) {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	w.long(int64(len(s)))
+	w.dst = append(w.dst, s...)
+}
+
+// twosComplement is a number in as few bytes as it needs, the highest first.
+func twosComplement(n *big.Int) []byte {
+	size := n.BitLen()/8 + 1 // with the sign
+	if n.Sign() < 0 {
+		n = new(big.Int).Add(n, new(big.Int).Lsh(big.NewInt(1), uint(8*size)))
+	}
+	return n.FillBytes(make([]byte, size))
+}
