@@ -261,6 +261,13 @@ func TestSecretsStayHidden(t *testing.T) {
 		"behind an address":         "source: {registry: {url: https://registry:8081?key=hunter2}}",
 		"of the OAuth server":       "kafka: {sasl: {mechanism: oauthbearer, oauth: {token_url: https://u:hunter2@id/token, client_id: x, client_secret: hunter2}}}",
 		"an address with a space":   "source: {registry: {url: \"https://u:hunter2@ registry:8081\"}}",
+		"a quote within quotes":     "kafka: {sasl: {mechanism: xx, password: 'it''s hunter2', username: u}}",
+		"an escape within quotes":   "kafka: {sasl: {mechanism: xx, client_secret: \"a\\\"b hunter2\", username: u}}",
+		"such a one, on lines":      "kafka: {sasl: {password: 'it\n  isn''t hunter2', x: [}}",
+		"an address of no scheme":   "source: {registry: {url: \"u:hunter2@h:8081\"}}",
+		"an address of one slash":   "source: {registry: {url: \"http:/u:hunter2@h:8081\"}}",
+		"a part of an address":      "source: {registry: {url: \"http://h:8081/#hunter2\"}}",
+		"a header's name":           "source: {registry: {authorization: hunter2}}",
 		"behind the OAuth server":   "kafka: {sasl: {mechanism: oauthbearer, oauth: {token_url: https://id/token?key=hunter2, client_id: x, client_secret: hunter2}}}",
 	}
 	for name, doc := range docs {
@@ -295,7 +302,7 @@ func TestSecretsStayHidden(t *testing.T) {
 // What is no secret is shown: a person must see what is wrong.
 func TestOnlySecretsAreHidden(t *testing.T) {
 	for _, line := range []string{
-		"password_file: /run/secrets/lca", "client_secret_file: x y", "passthrough: tru", "pass_rows: auot", "brokers: [a:1]",
+		"password_file: /run/secrets/lca", "client_secret_file: x y", "passthrough: tru", "pass_rows: auot", "brokers: [a:1, 'b@c']", "username: ann@example.com", "client_id: a, by: column:x",
 		"token_url: https://id.example.com/token", "username: ann", "mechanism: plian", "compression: zstd", "features: [sensor, pressure, torque]",
 	} {
 		if got := hideSecrets([]string{line}); got[0] != line {

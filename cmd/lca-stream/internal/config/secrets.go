@@ -21,9 +21,9 @@ func shown(line string) string {
 var (
 	hiddenRun = regexp.MustCompile(hidden + "+")
 
-	// userPattern finds the user and the password in an address, and queryPattern what may hold a key.
-	userPattern  = regexp.MustCompile(`://[^\s"']*@`)
-	queryPattern = regexp.MustCompile(`(://[^\s?"']*\?)([^\s"',}\]]+)`)
+	// userPattern finds the user and the password in an address, also where its scheme is missing, and queryPattern what may hold a key.
+	userPattern  = regexp.MustCompile(`://[^\s"']*@|[^\s"':/@,\[{]+:[^\s"']+@`)
+	queryPattern = regexp.MustCompile(`(://[^\s?#"']*[?#])([^\s"',}\]]+)`)
 
 	// wordPattern finds what may be the name of a secret, and what separates it from its value: in YAML, JSON, Java's
 	// properties and on the command line. An anchor may be the value of a secret elsewhere.
@@ -51,7 +51,7 @@ func hideSecrets(lines []string) []string {
 		case open == "\n" && strings.TrimSpace(line) != "":
 			open = ""
 		case open == `"` || open == "'":
-			end := strings.Index(line, open)
+			end := closing(line, open)
 			if end < 0 {
 				safe[i] = hide(line)
 				continue
@@ -91,7 +91,7 @@ func hideInLine(line string, from int, open string) (safe string, column int, go
 		goesOn = "\n"
 		if value < end && (rest[value] == '"' || rest[value] == '\'') {
 			quote := rest[value : value+1]
-			if n := strings.Index(rest[value+1:], quote); n >= 0 {
+			if n := closing(rest[value+1:], quote); n >= 0 {
 				end, goesOn = value+1+n+1, ""
 			} else {
 				goesOn = quote
@@ -104,14 +104,30 @@ func hideInLine(line string, from int, open string) (safe string, column int, go
 	}
 }
 
+// closing returns where a quote ends the text before it, -1 where none does: ” and \" are characters of it.
+func closing(text, quote string) int {
+	for i := 0; i < len(text); i++ {
+		switch {
+		case quote == `"` && text[i] == '\\', quote == "'" && strings.HasPrefix(text[i:], "''"):
+			i++
+		case text[i] == quote[0]:
+			return i
+		}
+	}
+	return -1
+}
+
 // hide replaces each character.
 func hide(text string) string { return strings.Repeat(hidden, utf8.RuneCountInString(text)) }
 
 // hideAddress hides a login and a query in addresses.
 func hideAddress(text string) string {
-	text = userPattern.ReplaceAllStringFunc(text, func(s string) string { return "://" + hide(s[3:len(s)-1]) + "@" })
+	text = userPattern.ReplaceAllStringFunc(text, func(s string) string {
+		login := strings.TrimPrefix(s, "://")
+		return s[:len(s)-len(login)] + hide(login[:len(login)-1]) + "@"
+	})
 	return queryPattern.ReplaceAllStringFunc(text, func(s string) string {
-		at := strings.IndexByte(s, '?') + 1
+		at := strings.IndexAny(s, "?#") + 1
 		return s[:at] + hide(s[at:])
 	})
 }
@@ -127,7 +143,7 @@ func secretName(word string) bool {
 	word = strings.ToLower(word)
 	parts := strings.FieldsFunc(word, func(r rune) bool { return r == '_' || r == '-' })
 	joined := strings.Join(parts, "")
-	for _, has := range []string{"pass", "pwd", "secret", "credential", "token", "apikey", "privatekey"} {
+	for _, has := range []string{"pass", "pwd", "secret", "credential", "token", "apikey", "privatekey", "bearer", "authorization"} {
 		if strings.Contains(joined, has) {
 			return true
 		}
