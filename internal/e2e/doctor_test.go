@@ -25,7 +25,7 @@ type right struct {
 	lost      []string // what doctor says when the right is missing
 }
 
-// rights are those of docs/operations.md.
+// rights are those of docs/security.md.
 var rights = []right{
 	{kafka.ResourceTypeTopic, kafka.ACLOperationTypeRead, 2, []string{"FAULT    rights       Read on topic doctor-in is missing", "--operation Read --topic doctor-in", "Read on topic doctor-snap is missing"}},
 	{kafka.ResourceTypeTopic, kafka.ACLOperationTypeWrite, 2, []string{"FAULT    rights       Write on topic doctor-out is missing", "--operation Write --topic doctor-out", "--topic doctor-dead"}},
