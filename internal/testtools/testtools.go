@@ -16,9 +16,11 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -130,4 +132,113 @@ func run(t testing.TB, remedy string, name string, args ...string) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s\n%s", cmd, err, out, remedy)
 	}
+}
+
+// PrometheusVersion is the Prometheus that reads our metrics, and whose promtool judges them and the alert rules:
+// v0.315 is 3.15.
+const PrometheusVersion = "v0.315.0"
+
+// Promtool returns Prometheus' own checker.
+func Promtool(t testing.TB) string { t.Helper(); return fromPrometheus(t, "promtool") }
+
+// Prometheus returns the server, without the pages that people look at.
+func Prometheus(t testing.TB) string { t.Helper(); return fromPrometheus(t, "prometheus") }
+
+// fromPrometheus returns one of Prometheus' programs, built from source. It is built within its module, so that every
+// dependency is the one that Prometheus' go.sum names (`go install` refuses modules that replace others), and without
+// service discovery, which is most of it.
+func fromPrometheus(t testing.TB, name string) string {
+	t.Helper()
+	home := CacheDir(t, "prometheus", PrometheusVersion)
+	defer Lock(t, home)()
+	program := filepath.Join(home, name)
+	if exists(program) {
+		return program
+	}
+	t.Logf("building %s %s into %s: a few minutes, once", name, PrometheusVersion, home)
+	download := exec.Command("go", "mod", "download", "-json", "github.com/prometheus/prometheus@"+PrometheusVersion)
+	download.Dir = home // outside any module
+	download.Stderr = os.Stderr
+	answer, err := download.Output()
+	var module struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(answer, &module); err != nil || jsonErr != nil || module.Dir == "" {
+		t.Fatalf("%s: %v\n%s\nIs the Go module proxy reachable?", download, err, answer)
+	}
+	build := exec.Command("go", "build", "-tags", "remove_all_sd", "-o", program, "./cmd/"+name)
+	build.Dir = module.Dir
+	build.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s\nIs the Go module proxy reachable?", build, err, out)
+	}
+	return program
+}
+
+// Chromium returns a browser that runs without a screen: any Chromium or Chrome in PATH.
+func Chromium(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"chromium-headless-shell", "chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return Tool(t, "chromium", "to test the status page as a browser shows it", "apt-get install chromium-headless-shell fonts-dejavu-core", "brew install --cask chromium")
+}
+
+// RunPython runs a script in the interpreter of Python and returns what it prints. Such scripts read
+// what we write with programs that share no code with ours; one that finds a fault ends with an
+// error, which fails the test.
+func RunPython(t testing.TB, script string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(Python(t), append([]string{script}, args...)...)
+	cmd.Env = append(os.Environ(), "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1")
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("python %s %s: %v\n%s%s", script, strings.Join(args, " "), err, stdout.String(), stderr.String())
+	}
+	return stdout.String()
+}
+
+//go:embed requirements-spark.txt
+var sparkRequirements []byte
+
+// icebergRuntime reads and writes Iceberg tables in Spark 4.1.
+const icebergRuntime = "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+
+// SparkPython is Python with Spark, half a gigabyte. No test of `make test` needs it.
+func SparkPython(t testing.TB) string {
+	t.Helper()
+	Tool(t, "java", "to run Spark", "apt-get install default-jre-headless", "brew install openjdk")
+	return environment(t, sparkRequirements)
+}
+
+// IcebergJar returns the jar that Spark reads Iceberg tables with.
+func IcebergJar(t testing.TB) string {
+	t.Helper()
+	home := CacheDir(t, "iceberg")
+	defer Lock(t, home)()
+	jars := func() []string {
+		found, _ := filepath.Glob(filepath.Join(home, "iceberg-*.jar")) // the pattern is right
+		return found
+	}
+	if len(jars()) == 0 {
+		mvn := Tool(t, "mvn", "to fetch Iceberg from Maven Central, once", "apt-get install maven", "brew install maven")
+		run(t, "Is Maven Central reachable? A mirror is set in ~/.m2/settings.xml.", mvn, "-B", "-q", "dependency:get", "-Dtransitive=false", "-Dartifact="+icebergRuntime)
+		run(t, "It was fetched just before.", mvn, "-B", "-q", "dependency:copy", "-Dartifact="+icebergRuntime, "-DoutputDirectory="+home)
+	}
+	found := jars()
+	if len(found) != 1 {
+		t.Fatalf("%v: want one jar, %s", found, icebergRuntime)
+	}
+	return found[0]
+}
+
+// Spark returns the directory of Spark within SparkPython.
+func Spark(t testing.TB) string {
+	t.Helper()
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(SparkPython(t)), "../lib/python3*/site-packages/pyspark")) // the pattern is right
+	if len(found) != 1 {
+		t.Fatalf("%v: want one directory of Spark", found)
+	}
+	return found[0]
 }

@@ -379,8 +379,7 @@ type family interface {
 	model(l *Learner, m *lca.Model, cl []float64) error
 	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for rows that the estimator has projected.
 	mahalanobis(l *Learner, rows []float64) []float64
-	// unconfined reports whether Σ may be any covariance. Then B_L can follow within its span between splits
-	//.
+	// unconfined reports whether Σ may be any covariance. Then B_L can follow within its span between splits.
 	unconfined() bool
 }
 

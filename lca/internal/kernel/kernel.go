@@ -29,19 +29,19 @@
 // defined down to its rounding, by the Go code of this package that carries no build tag:
 //
 //   - an element of a matrix product is one chain of fused multiply-adds, k ascending, from its
-//     initial value; neither the shape of a tile nor blocking over k changes it (tile.go);
-//   - sums along a row have sixteen lanes, element j in lane j mod 16, folded 8, 4, 2, 1 (softmax.go);
+//     initial value; neither the shape of a tile nor blocking over k changes it (generic.go);
+//   - sums along a row have sixteen lanes, element j in lane j mod 16, folded 8, 4, 2, 1 (generic.go);
 //   - sums over rows are formed per block of fixed size and folded in float64 in block order,
 //     whatever the number of threads;
 //   - exp is our own; math.Exp chooses its instructions by processor;
 //   - a row with few large weights keeps only those above e^−21 of the largest (float32; e^−40 in
-//     float64), by a rule that depends on that row alone (sparse.go);
+//     float64), by a rule that depends on that row alone (update.go);
 //   - weights below e^−67 (float32) or e^−688 (float64), of t kernels e^−40 and e^−344, are exactly zero, so that no subnormal
 //     number ever enters a product (they are up to a hundred times slower).
 //
 // The assembly in kernel_amd64.s computes the same chains with wider registers, and the tests
 // compare with ==. Go has no float32 fused multiply-add: the generic code emulates one exactly
-// (fma.go), which makes it an oracle rather than a fast path.
+// (generic.go), which makes it an oracle rather than a fast path.
 //
 // # Names
 //
@@ -52,6 +52,12 @@
 // To add an instruction set: write its functions in _asm/main.go, name it in native (kernel_amd64.go), and run
 // go generate and the tests. [Each] finds it.
 package kernel
+
+import (
+	"sync"
+	"sync/atomic"
+	"unsafe"
+)
 
 // Float is the arithmetic of the E-step.
 type Float interface{ float32 | float64 }
@@ -88,3 +94,393 @@ func blockRows[T Float]() int {
 
 // ceil rounds n up to a multiple of m.
 func ceil(n, m int) int { return (n + m - 1) / m * m }
+
+// functions are the operations of one implementation on one type. The generic functions say what each of them
+// must return. An operation has one name from here down: rowMax is the generic function, rowMax32AVX512 the
+// generated wrapper around the assembly rowMax32AVX512Asm.
+type functions[T Float] struct {
+	tile         func(c []T, ldc int, init []T, ldi int, a []T, rs, cs int, b []T, bs, depth, rows, cols int)
+	rowMax       func(s []T) T
+	findGE       func(s []T, v T) int
+	pick         func(index []int32, value, s []T, first int32, v T) (count int)
+	spmv         func(dst, panel []T, index []int32, value []T)
+	scatterAdd   func(sums []T, index []int32, value []T, factor T)
+	axpy         func(sums, row []T, factor T)
+	meanResidual func(mean, residual, sum, q []T, factor T)
+	expRow       func(s []T, max T) (sum, dot T)
+	expAdd       func(s, before, sums []T, max, factor T) (sum, dot T)
+	studentRow   func(s []T, max, rate, least T, power int) (sum, pulled, squares T)
+	scale        func(dst, src, s []T)
+	addTo        func(dst []float64, src []T)
+	subFrom      func(dst []float64, src []T)
+	norms        func(dst, panel []T)
+	centrePanel  func(panel, x []T, ldx int, o []T, rows int)
+	transpose    func(panel, src []T, lds, rows, cols int)
+	clamp        func(s []T)
+	distance     func(dst []float64, x []T, ld int, o []float64)
+	sqDist       func(x, z []T) float64
+}
+
+// implementation is all operations in one instruction set: those of both types, and those that exist for one type.
+type implementation struct {
+	name string
+	f32  functions[float32]
+	f64  functions[float64]
+
+	tilePrefetch  func(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, next []byte) (prefetched int)
+	tileF32       func(c []float32, ldc int, a []float64, rs int, b []float64, depth, rows int, next []byte) (prefetched int)
+	centre        func(dst []float64, ld int, x, mean []float64, rows int)
+	centreFromF32 func(dst []float64, ld int, x []float32, mean []float64, rows int)
+	centreF32     func(dst []float32, x, mean []float64)
+	rot           func(strip []float64, ld int, c, s []float64)
+	symv          func(p, a []float64, ld int, v []float64, n int)
+	subScale      func(dst, x, o []float64, s float64)
+	addDiff       func(sum, x, o []float64)
+	addSquares    func(sum, x, o []float64)
+	fade          func(dst, x []float64, keep, s float64)
+	addPair       func(m *PairMoments, x, y, o, limit []float64, most, w float64)
+	maxAbs        func(x []float64) uint64
+	finite        func(v []float32) bool
+}
+
+func generic() *implementation {
+	i := &implementation{
+		name:          "generic",
+		f32:           genericFunctions[float32](),
+		f64:           genericFunctions[float64](),
+		tilePrefetch:  tilePrefetch,
+		tileF32:       tileF32,
+		centre:        centre[float64],
+		centreFromF32: centre[float32],
+		centreF32:     centreF32,
+		rot:           rot,
+		symv:          symv,
+		subScale:      subScale,
+		addDiff:       addDiff,
+		addSquares:    addSquares,
+		fade:          fade,
+		addPair:       addPair,
+		maxAbs:        maxAbs,
+		finite:        finite,
+	}
+	// Go has no float32 fused multiply-add, so what multiplies and adds is written once per type, with fma32 and
+	// with math.FMA.
+	f, g := &i.f32, &i.f64
+	f.tile, f.spmv, f.scatterAdd, f.axpy, f.expRow, f.expAdd = tile32, spmv32, scatterAdd32, axpy32, expRow32, expAdd32
+	g.tile, g.spmv, g.scatterAdd, g.axpy, g.expRow, g.expAdd = tile64, spmv64, scatterAdd64, axpy64, expRow64, expAdd64
+	return i
+}
+
+// genericFunctions returns the operations that one generic function defines for both types.
+func genericFunctions[T Float]() functions[T] {
+	return functions[T]{
+		rowMax:       rowMax[T],
+		findGE:       findGE[T],
+		pick:         pick[T],
+		meanResidual: meanResidual[T],
+		studentRow:   studentRow[T],
+		scale:        scale[T],
+		addTo:        addTo[T],
+		subFrom:      subFrom[T],
+		norms:        norms[T],
+		centrePanel:  centrePanel[T],
+		transpose:    transpose[T],
+		clamp:        clamp[T],
+		distance:     distance[T],
+		sqDist:       sqDist[T],
+	}
+}
+
+// available lists the implementations that this processor can run, the fastest first and the generic one last.
+var available = append(native(), generic())
+
+// forced is the implementation that a test has chosen. It is nil outside of tests.
+var forced atomic.Pointer[implementation]
+
+func active() *implementation {
+	if f := forced.Load(); f != nil {
+		return f
+	}
+	return available[0]
+}
+
+func functionsOf[T Float]() *functions[T] {
+	i := active()
+	if f, ok := any(&i.f32).(*functions[T]); ok {
+		return f
+	}
+	return any(&i.f64).(*functions[T])
+}
+
+// Name returns the implementation in use, such as "avx512". All return the same bits; the name is for logs
+// and checkpoints.
+func Name() string { return active().name }
+
+// Each calls f once for every implementation that this processor has, with that one in use. It is
+// for tests: results must not depend on the implementation.
+func Each(f func(name string)) {
+	defer forced.Store(forced.Load())
+	for _, i := range available {
+		forced.Store(i)
+		f(i.name)
+	}
+}
+
+// leastWork is the least work that an additional goroutine is started for, in multiply-adds: a third of a
+// millisecond. With less, waking a processor and filling its caches takes longer than is gained.
+const leastWork = 24 << 20
+
+// workers is the goroutines that share the work of a call. Work is cut into items by index, and each item writes
+// where no other does, so the bits do not depend on which goroutine did what. The zero value is ready for use; it
+// serves one call at a time.
+type workers struct {
+	least int            // replaces leastWork in tests, which want little work to be shared
+	work  job            // the job of the current run
+	items int64          // number of items of the job
+	next  atomic.Int64   // index of the next item that no worker has taken
+	ids   atomic.Int64   // number of workers that have started
+	wait  sync.WaitGroup // counts the workers that have not finished
+	spawn func()         // body of each goroutine, kept because a new closure would be allocated
+}
+
+// job is the work of one run. It is an interface, because a closure would be allocated.
+type job interface {
+	do(worker, item int)
+	finish(worker int) // is called once per worker, when no item is left for it
+}
+
+// threads returns how many goroutines, at most limit, should share the given number of multiply-adds.
+func (w *workers) threads(limit, work int) int {
+	least := leastWork
+	if w.least > 0 {
+		least = w.least
+	}
+	return max(1, min(limit, work/least))
+}
+
+// run does the items 0 … n−1 of a job with workers 0 … threads−1, and returns when all are done. The caller does
+// not work itself: the goroutine it started last would wait in its P's runnext slot.
+func (w *workers) run(work job, n, threads int) {
+	if threads <= 1 {
+		for i := range n {
+			work.do(0, i)
+		}
+		work.finish(0)
+		return
+	}
+	if w.spawn == nil { // made once: a go statement with a ready func() allocates nothing
+		w.spawn = func() {
+			defer w.wait.Done()
+			w.drain(int(w.ids.Add(1) - 1))
+		}
+	}
+	w.work, w.items = work, int64(n)
+	w.next.Store(0)
+	w.ids.Store(0)
+	w.wait.Add(threads)
+	for range threads {
+		go w.spawn()
+	}
+	w.wait.Wait()
+	w.work = nil
+}
+
+// drain takes items until none is left. Which worker does which item is left to chance, so no item reads what an
+// earlier one left in its worker's buffers.
+func (w *workers) drain(worker int) {
+	for {
+		i := w.next.Add(1) - 1
+		if i >= w.items {
+			w.work.finish(worker)
+			return
+		}
+		w.work.do(worker, int(i))
+	}
+}
+
+// Scratch holds the buffers of [Update], [LSE] and [Project]. They grow once and are then reused, so that a call
+// allocates nothing. A Scratch serves one call at a time.
+type Scratch[T Float] struct {
+	// Threads is how many goroutines a call may use, where there is enough to do; 0 means 1. It does not
+	// change a bit of any result: work is split by index and combined in index order.
+	Threads int
+
+	f      *functions[T]
+	zero   []T            // a panel row of zeros: the initial value of a product that is not added to anything
+	spaces []workspace[T] // the buffers of each worker
+
+	// The arguments of the current call.
+	q    []T // queries, row by row
+	rows int // number of queries
+	pool *Neighbours[T]
+	ex   Exclusion
+	m    *Moments
+	lse  []float64
+	t    student[T] // where the kernels are t
+
+	pull   []float64 // of Attract
+	centre []T       // of Attract and Mean; nil where it is not asked for
+
+	square   []float64    // of Mean
+	marginal *Marginal[T] // of Mean
+
+	// The results that an update keeps between its passes. Panels are as in [Neighbours].
+	mean     []T       // ΛZ, as panels of coordinates
+	residual []T       // Q − ΛZ, as panels of coordinates
+	origin   []float64 // a zero for each coordinate of the kernel distance
+	weights  []T       // λᵀ1 of each block of rows
+	copies   []int     // number of near copies in each block of rows
+	weight   []float64 // λᵀ1 of all rows
+	weightT  []T       // weight in T, of the points in coords only
+	points   int       // number of points in coords
+	coords   []T       // panels of the points that weigh something: the pool's own, or kept
+	kept     []T       // buffer of coords
+	cov      []float64 // Ĉ, as panels of columns
+
+	centred []T // of Scatter: foldRows rows less the centre, as panels
+	one     []T // of addSums
+	sums    []T // of addSums: a panel's, before they are added to float64 sums
+
+	phase   phase
+	workers workers
+	threads int // number of goroutines of this call
+}
+
+// workspace is the buffers of one worker.
+type workspace[T Float] struct {
+	// The current block of rows of Λ.
+	logits []T       // row r begins at r·ld
+	rows   int       // number of rows
+	length int       // length of a row: the pool's points, rounded up to whole panels
+	ld     int       // distance between the beginnings of rows
+	q      []T       // queries of the rows, at a stride that suits the cache
+	norms  []float64 // |q|² of each query, over the coordinates of the kernel distance
+
+	copied       []int // slots of the near copies of the last row that was looked at
+	copiedLogits []T   // their logits
+
+	// Its dense rows, which use all of their weights. They move up to the top of logits.
+	dense   []int        // their indices in the minibatch
+	factors []factors[T] // of their weights
+	summed  int          // number of dense rows that sums already contains
+
+	// Sparse rows, of this block and of earlier ones.
+	lists    []list[T]
+	closed   int     // number of lists that belong to earlier blocks
+	index    []int32 // slots of all lists
+	value    []T     // weights of all lists
+	from, to int     // bounds of the newest list in index and value
+
+	sums    []T       // λᵀ1 of the block
+	entropy []float64 // (Σ_j w_ij t_ij)/Σ of each row
+	sum     []T       // Σ_j w_ij z_j of the dense rows, as panels of blockRows rows
+	totals  []T       // Σ_j w_ij of each row of Attract
+	tile    []T       // a product of at most foldRows terms, before it is added to float64 sums
+	scaled  []T       // foldRows rows of a panel, multiplied by their weights
+}
+
+// phase is a step of a call whose items workers share.
+type phase uint8
+
+const (
+	phaseUpdate     phase = iota // items are blocks of rows
+	phaseLSE                     // items are blocks of rows
+	phaseMean                    // items are blocks of rows
+	phaseCovariance              // items are panels of columns
+)
+
+func (s *Scratch[T]) do(worker, item int) {
+	w := &s.spaces[worker]
+	switch s.phase {
+	case phaseUpdate:
+		s.updateBlock(w, item)
+	case phaseLSE:
+		s.lseBlock(w, item)
+	case phaseMean:
+		s.meanBlock(w, item)
+	case phaseCovariance:
+		s.covariancePanel(w, item)
+	}
+}
+
+func (s *Scratch[T]) finish(worker int) {
+	if s.phase == phaseUpdate {
+		s.sparseMeans(&s.spaces[worker])
+	}
+}
+
+// run does the items 0 … n−1 of a phase on s.threads goroutines.
+func (s *Scratch[T]) run(n int, ph phase) {
+	s.phase = ph
+	threads := max(1, min(s.threads, n))
+	s.space(threads - 1)
+	s.workers.run(s, n, threads)
+}
+
+// space returns the buffers of worker i, after making those of all workers up to it.
+func (s *Scratch[T]) space(i int) *workspace[T] {
+	for len(s.spaces) <= i {
+		s.spaces = append(s.spaces, workspace[T]{})
+	}
+	return &s.spaces[i]
+}
+
+func (s *Scratch[T]) begin() {
+	s.f = functionsOf[T]()
+	if s.zero == nil {
+		s.zero = grow(s.zero, panelWidth[T]())
+		clear(s.zero)
+	}
+}
+
+// share decides how many goroutines a call uses, given the multiply-adds per pair of a query and a point.
+func (s *Scratch[T]) share(multiplied int) {
+	const perPair = 16 // cost of a pair's exponential and sums, in multiply-adds
+	s.threads = s.workers.threads(s.Threads, s.rows*s.pool.n*(multiplied+perPair))
+}
+
+// end forgets the call's arguments, so that a Scratch does not keep its caller's memory alive.
+func (s *Scratch[T]) end() {
+	s.q, s.pool, s.m, s.lse, s.coords, s.pull, s.centre, s.square, s.marginal = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	s.ex = Exclusion{}
+}
+
+// cacheLine is the size of a line of the cache, in bytes.
+const cacheLine = 64
+
+func sizeOf[T Float]() int {
+	var t T
+	return int(unsafe.Sizeof(t))
+}
+
+// bytesOf returns the memory of s as bytes.
+func bytesOf[T Float](s []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*sizeOf[T]())
+}
+
+// grow returns a slice of length n with unspecified contents: s itself where its capacity suffices, otherwise a new
+// one that starts on a cache line.
+func grow[T any](s []T, n int) []T {
+	if n <= cap(s) {
+		return s[:n]
+	}
+	var t T
+	slack := cacheLine / int(unsafe.Sizeof(t))
+	s = make([]T, n+slack)
+	skip := 0
+	if over := uintptr(unsafe.Pointer(unsafe.SliceData(s))) % cacheLine; over != 0 {
+		skip = int((cacheLine - over) / unsafe.Sizeof(t))
+	}
+	return s[skip : skip+n : skip+n]
+}
+
+// stride returns the distance between rows of n elements, at least n: an odd number of cache lines, because rows that
+// lie a multiple of 4 KiB apart would compete for the same few lines of the L1 cache.
+func stride[T Float](n int) int {
+	line := cacheLine / sizeOf[T]()
+	n = ceil(n, line)
+	if n/line%2 == 0 {
+		n += line
+	}
+	return n
+}

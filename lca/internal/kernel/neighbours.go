@@ -129,3 +129,76 @@ func (p *Neighbours[T]) distance(f *functions[T], q []T, j, dims int, limit floa
 	}
 	return total
 }
+
+// packPoints copies the first parzen coordinates into panels of points, the last padded with zeros.
+func packPoints[T Float](f *functions[T], dst, z []T, n, dim, parzen int) {
+	w := panelWidth[T]()
+	for j := 0; j < n; j += w {
+		panel := dst[j*parzen:][:w*parzen]
+		points := min(w, n-j)
+		if points < w {
+			clear(panel)
+		}
+		f.transpose(panel, z[j*dim:], dim, points, parzen)
+	}
+}
+
+// transpose writes the rows × cols matrix src, whose rows are lds apart, into the first rows columns of a panel.
+func transpose[T Float](panel, src []T, lds, rows, cols int) {
+	w := panelWidth[T]()
+	for r := range rows {
+		for c, v := range src[r*lds:][:cols] {
+			panel[c*w+r] = v
+		}
+	}
+}
+
+// norms writes −½ Σ_k x_k² for each column x of a panel: a float64 chain of multiply-adds, k ascending, rounded to T
+// at the end.
+func norms[T Float](dst, panel []T) {
+	w := panelWidth[T]()
+	for c := range dst[:w] {
+		var s float64
+		for k := c; k < len(panel); k += w {
+			s = math.FMA(float64(panel[k]), float64(panel[k]), s)
+		}
+		dst[c] = T(-0.5 * s)
+	}
+}
+
+// SquaredDistances sets dst[i] to |x_i − o|² for rows x_i of len(o) numbers, which begin ld apart.
+func SquaredDistances[T Float](dst []float64, x []T, ld int, o []float64) {
+	if n := len(dst); n > 0 && len(x) < (n-1)*ld+len(o) {
+		panic(fmt.Sprintf("kernel: distances of %d rows of %d, %d apart, from %d numbers", n, len(o), ld, len(x)))
+	}
+	functionsOf[T]().distance(dst, x, ld, o)
+}
+
+// distance is the loop of [SquaredDistances]. It sums column k in partial sum k mod 4.
+func distance[T Float](dst []float64, x []T, ld int, o []float64) {
+	for i := range dst {
+		var s [4]float64
+		dst[i] = sqDistTail(&s, x[i*ld:], o)
+	}
+}
+
+// sqDistTail adds the remaining squared differences to the four partial sums and returns their total.
+func sqDistTail[T, O Float](s *[4]float64, x []T, o []O) float64 {
+	x = x[:len(o)]
+	for ; len(x) >= 4; x, o = x[4:], o[4:] {
+		a, b := float64(x[0])-float64(o[0]), float64(x[1])-float64(o[1])
+		c, d := float64(x[2])-float64(o[2]), float64(x[3])-float64(o[3])
+		s[0], s[1], s[2], s[3] = math.FMA(a, a, s[0]), math.FMA(b, b, s[1]), math.FMA(c, c, s[2]), math.FMA(d, d, s[3])
+	}
+	for k, v := range x {
+		e := float64(v) - float64(o[k])
+		s[k] = math.FMA(e, e, s[k])
+	}
+	return (s[0] + s[2]) + (s[1] + s[3])
+}
+
+// sqDist returns |x − z|² over the length of x, by the same four partial sums.
+func sqDist[T Float](x, z []T) float64 {
+	var s [4]float64
+	return sqDistTail(&s, z, x)
+}

@@ -335,3 +335,313 @@ func (s *Scratch[T]) leaveOut(i int) {
 		clear(s.residual[c*s.rows+i*width:][:width])
 	}
 }
+
+// exclude sets the logits of the slots that are not admissible for row i to −Inf, and returns how many there are.
+func (s *Scratch[T]) exclude(row []T, i int) (excluded int) {
+	if s.ex.Start != nil {
+		excluded += excludeSlots(row, s.ex.Index[s.ex.Start[i]:s.ex.Start[i+1]])
+	}
+	if s.ex.Window != nil {
+		w := s.ex.Window[i]
+		excluded += excludeSlots(row, s.ex.Order[w[0]:w[1]])
+	}
+	return excluded
+}
+
+func excludeSlots[T Float](row []T, slots []int32) (excluded int) {
+	none := T(math.Inf(-1))
+	for _, j := range slots {
+		if row[j] != none {
+			excluded++
+		}
+		row[j] = none
+	}
+	return excluded
+}
+
+// excludeCopies sets the logits of near copies to −Inf, and returns how many there are. Logits cannot tell a copy
+// from a near point, because ½|q|² − s is the small difference of large numbers. So it computes the distance over
+// all coordinates for every pair whose logit could be that of a copy, given the rounding errors of a chain of parzen
+// terms. norm is |q|² over the coordinates of the kernel distance.
+func (s *Scratch[T]) excludeCopies(w *workspace[T], row, q []T, norm float64, top T) (copies int) {
+	w.copied, w.copiedLogits = w.copied[:0], w.copiedLogits[:0]
+	p, limit := s.pool, s.ex.NearCopy
+	unit := 0x1p-24
+	if sizeOf[T]() == 8 {
+		unit = 0x1p-53
+	}
+	reach := math.Sqrt(norm) + math.Sqrt(limit) // the largest |z_j| of a copy
+	slack := 2 * float64(p.parzen+4) * unit * reach * reach
+	least := T(0.5*(norm-limit) - slack)
+	if !(top >= least) {
+		return 0
+	}
+	last := -1 // the last copy: in discrete data many neighbours are equal to it, which is told sooner
+	for j := 0; ; j++ {
+		if j += s.f.findGE(row[j:], least); j >= p.n {
+			return copies
+		}
+		if last >= 0 && p.equal(last, j) || p.distance(s.f, q, j, p.dim, limit) < limit {
+			s.keepCopy(w, j, row[j])
+			row[j] = T(math.Inf(-1))
+			copies++
+			last = j
+		}
+	}
+}
+
+// keepCopy remembers the logit of a near copy, where those of an atom count.
+func (s *Scratch[T]) keepCopy(w *workspace[T], slot int, logit T) {
+	if s.ex.Atom > 0 {
+		w.copied, w.copiedLogits = append(w.copied, slot), append(w.copiedLogits, logit)
+	}
+}
+
+// isAtom reports whether the row's near copies, which have been taken out, make it a row of an atom: there are as many as
+// Exclusion.Atom, and all other neighbours are far. top is the largest logit of these. The copies then get their logits back.
+func (s *Scratch[T]) isAtom(w *workspace[T], row, q []T, top T) bool {
+	p := s.pool
+	if s.ex.Atom <= 0 || len(w.copied) < s.ex.Atom {
+		return false
+	}
+	if !math.IsInf(float64(top), 0) && p.distance(s.f, q, s.f.findGE(row, top), p.parzen, math.Inf(1)) <= FarLimit(p.parzen) {
+		return false
+	}
+	for k, slot := range w.copied {
+		row[slot] = w.copiedLogits[k]
+	}
+	return true
+}
+
+// covariance forms Ĉ = (Q−ΛZ)ᵀ(Q−ΛZ) + ZᵀSZ − (ΛZ)ᵀ(ΛZ) (see the package comment), on and above
+// the diagonal. Each goroutine owns panels of columns, so there is nothing to combine.
+func (s *Scratch[T]) covariance() {
+	w, dim := panelWidth[T](), s.pool.dim
+	panels := ceil(dim, w) / w
+	s.cov = grow(s.cov, panels*w*panels*w)
+	s.run(panels, phaseCovariance)
+	s.storeUpper(s.m.Upper, dim)
+}
+
+// storeUpper copies what is on and above the diagonal from panels to rows.
+func (s *Scratch[T]) storeUpper(upper []float64, dim int) {
+	w := panelWidth[T]()
+	ld := ceil(dim, w)
+	for c := 0; c < dim; c += w {
+		panel, end := s.cov[c*ld:], min(c+w, dim)
+		for r := range end {
+			from := max(r, c)
+			copy(upper[r*dim+from:r*dim+end], panel[r*w+from-c:])
+		}
+	}
+}
+
+// covariancePanel forms the rows 0 … of one panel of columns down to the diagonal. The last panel is the longest
+// and is taken first, so that all goroutines finish at about the same time.
+func (s *Scratch[T]) covariancePanel(w *workspace[T], item int) {
+	width, p := panelWidth[T](), s.pool
+	panels := ceil(p.dim, width) / width
+	c := panels - 1 - item
+	w.tile = grow(w.tile, width*width)
+	clear(w.tile) // a half panel that the product leaves out is added as zeros
+	w.scaled = grow(w.scaled, foldRows*width)
+	clear(s.cov[c*width*panels*width:][:(c+1)*width*width])
+	for k := 0; k < s.points; k += foldRows {
+		depth := min(foldRows, s.points-k)
+		s.f.scale(w.scaled, s.coords[c*width*s.points+k*width:], s.weightT[k:][:depth])
+		s.products(w, c, p.dim, s.coords, s.points, k, w.scaled, depth, s.f.addTo)
+	}
+	for i := 0; i < s.rows; i += foldRows {
+		depth := min(foldRows, s.rows-i)
+		at := c*width*s.rows + i*width
+		s.products(w, c, p.dim, s.residual, s.rows, i, s.residual[at:], depth, s.f.addTo)
+		s.products(w, c, p.dim, s.mean, s.rows, i, s.mean[at:], depth, s.f.subFrom)
+	}
+}
+
+// products computes depth terms of aᵀb for panel c of a covariance of dim columns and all panels of a up to c, and adds them to
+// the panel, or subtracts them, by fold. a is panels of n rows, of which it uses those from first on.
+func (s *Scratch[T]) products(w *workspace[T], c, dim int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
+	width := panelWidth[T]()
+	cols := min(width, dim-c*width)
+	at := c * width * ceil(dim, width)
+	for r := 0; r <= c; r++ {
+		rows := min(width, dim-r*width)
+		s.f.tile(w.tile, width, s.zero, 0, a[r*width*n+first*width:], 1, width, b, width, depth, rows, cols)
+		fold(s.cov[at+r*width*width:][:rows*width], w.tile)
+	}
+}
+
+// Most rows of Λ are sparse once the metric is learnt: in 256 dimensions a point has about one effective neighbour.
+// If at most one weight in sparseShare of a row exceeds e^sparseCut of the largest, the row keeps only those, and the
+// others count as zero. They add up to less than N·e^−21, which is 1e-6 of the row for a pool of thousands, and
+// float32 could not represent that either. The rule depends on the row alone, so that the result does not depend on
+// blocks, threads or implementations.
+const (
+	sparseShare = 16
+	sparseCut32 = -21
+	sparseCut64 = -40
+
+	// countFirst is how many logits are looked at before the first check for too many weights; of a small pool no more than
+	// can be too many. The number doubles up to countStep, because a dense row mostly shows itself early.
+	countFirst = 64
+	countStep  = 512
+
+	// listUse is the number of listed weights per point of the pool at which the means of the sparse rows are
+	// formed: each point that is loaded is then used about that often.
+	listUse = 8
+)
+
+// list is one sparse row.
+type list[T Float] struct {
+	row        int // its index in the minibatch
+	from, to   int // bounds of its slots and weights, in the workspace's index and value
+	factors[T]     // of its weights
+}
+
+// begin makes room for a block of rows over n points of dims coordinates, whole panels.
+func (w *workspace[T]) begin(n, dims int) {
+	rows := blockRows[T]()
+	w.factors, w.dense = grow(w.factors, rows)[:0], grow(w.dense, rows)[:0]
+	w.closed, w.summed = len(w.lists), 0
+	if len(w.lists) == 0 {
+		room := listUse*n + rows*ceil(n/sparseShare, lanes) + countStep // the last row may turn out to be dense
+		w.index, w.value, w.lists = grow(w.index, room)[:0], grow(w.value, room)[:0], grow(w.lists, room/lanes)[:0]
+	}
+	w.sum = grow(w.sum, rows*dims)
+}
+
+// list appends the logits of the large weights to the workspace's lists and returns them, padded with −Inf to a
+// multiple of lanes. It returns nil if the row is dense. rate is that of t kernels.
+func (s *Scratch[T]) list(w *workspace[T], row []T, top, rate T) []T {
+	least, limit := top+sparseCut32, s.pool.n/sparseShare
+	switch {
+	case s.pool.Shape.DOF > 0:
+		least = top - T(s.t.reach/float64(rate))
+	case sizeOf[T]() == 8:
+		least = top + sparseCut64
+	}
+	from, count := len(w.value), 0
+	index, value := w.index[from:cap(w.index)], w.value[from:cap(w.value)]
+	for at, step := 0, min(countFirst, ceil(limit+1, lanes)); at < len(row); at, step = at+step, min(2*step, countStep) {
+		part := row[at:min(at+step, len(row))]
+		if count += s.f.pick(index[count:], value[count:], part, int32(at), least); count > limit {
+			return nil
+		}
+	}
+	w.from, w.to = from, from+count
+	w.index, w.value = w.index[:from+count], w.value[:from+count]
+	for len(w.value)%lanes != 0 {
+		w.index, w.value = append(w.index, 0), append(w.value, T(math.Inf(-1)))
+	}
+	return w.value[from:]
+}
+
+// closeList records the newest list as row i.
+func (w *workspace[T]) closeList(i int, f factors[T]) {
+	w.lists = append(w.lists, list[T]{i, w.from, w.to, f})
+}
+
+// sparseMeans forms ΛZ and Q − ΛZ for the sparse rows so far, by the chain of w_ij z_j over the slots of each list. It
+// uses a panel for all rows before the next panel, so that the panel stays in the L2 cache. It is called when there
+// are enough rows to use each point several times ([listUse]).
+func (s *Scratch[T]) sparseMeans(w *workspace[T]) {
+	p, width := s.pool, panelWidth[T]()
+	for c := 0; c < p.dim; c += width {
+		for _, l := range w.lists {
+			s.f.spmv(w.sum[:width], p.coords[c*p.n:][:p.n*width], w.index[l.from:l.to], w.value[l.from:l.to])
+			s.storeMean(l.row, c, w.sum, l.factors)
+		}
+	}
+	w.lists, w.index, w.value = w.lists[:0], w.index[:0], w.value[:0]
+}
+
+// compact chooses the points that ZᵀSZ runs over: all of them or, if more than half have no weight, a copy of those
+// that have one. It sets s.points, s.coords and their weights s.weightT.
+func (s *Scratch[T]) compact() {
+	p, width := s.pool, panelWidth[T]()
+	s.weightT = s.weightT[:0]
+	for _, v := range s.weight[:p.n] {
+		if v != 0 {
+			s.weightT = append(s.weightT, T(v))
+		}
+	}
+	s.points, s.coords = len(s.weightT), p.coords
+	if 2*s.points >= p.n {
+		s.points, s.weightT = p.n, s.weightT[:0]
+		for _, v := range s.weight[:p.n] {
+			s.weightT = append(s.weightT, T(v))
+		}
+		return
+	}
+	s.kept = grow(s.kept, ceil(p.dim, width)*s.points)
+	for c := 0; c < p.dim; c += width {
+		from, to := p.coords[c*p.n:][:p.n*width], s.kept[c*s.points:]
+		for j, v := range s.weight[:p.n] {
+			if v != 0 {
+				copy(to[:width], from[j*width:])
+				to = to[width:]
+			}
+		}
+	}
+	s.coords = s.kept
+}
+
+// spmv32 and spmv64 write the sum over e of value[e] times row index[e] of a panel: one chain of
+// multiply-adds per column, e ascending. The indices ascend.
+func spmv32(dst, panel []float32, index []int32, value []float32) {
+	clear(dst)
+	for e, j := range index {
+		for c, v := range panel[int(j)*len(dst):][:len(dst)] {
+			dst[c] = fma32(value[e], v, dst[c])
+		}
+	}
+}
+
+func spmv64(dst, panel []float64, index []int32, value []float64) {
+	clear(dst)
+	for e, j := range index {
+		for c, v := range panel[int(j)*len(dst):][:len(dst)] {
+			dst[c] = math.FMA(value[e], v, dst[c])
+		}
+	}
+}
+
+// scatterAdd32 and scatterAdd64 add value[e]·factor to sums[index[e]], each by a multiply-add.
+func scatterAdd32(sums []float32, index []int32, value []float32, factor float32) {
+	for e, j := range index {
+		sums[j] = fma32(value[e], factor, sums[j])
+	}
+}
+
+func scatterAdd64(sums []float64, index []int32, value []float64, factor float64) {
+	for e, j := range index {
+		sums[j] = math.FMA(value[e], factor, sums[j])
+	}
+}
+
+// axpy32 and axpy64 add row[j]·factor to sums[j], each by a multiply-add.
+func axpy32(sums, row []float32, factor float32) {
+	for j, v := range row {
+		sums[j] = fma32(v, factor, sums[j])
+	}
+}
+
+func axpy64(sums, row []float64, factor float64) {
+	for j, v := range row {
+		sums[j] = math.FMA(v, factor, sums[j])
+	}
+}
+
+// pick finds the elements of s that are at least v. It writes first plus their indices to index, their values to
+// value, and returns their count. index and value have room for all of s; what follows the found elements is
+// unspecified. len(s) is a multiple of lanes.
+func pick[T Float](index []int32, value, s []T, first int32, v T) (count int) {
+	for j, x := range s {
+		if x >= v {
+			index[count], value[count] = first+int32(j), x
+			count++
+		}
+	}
+	return count
+}
