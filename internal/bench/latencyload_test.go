@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,7 +42,8 @@ func loads() []load {
 func BenchmarkLatencyLoad(b *testing.B) {
 	h, chosen := newHall(b), regexp.MustCompile(os.Getenv("CELLS"))
 	h.broker = kafkatest.Start(b, kafkatest.Kafka41)
-	var lines []string
+	var order []string
+	found := map[string][]loadResult{}
 	for range h.rounds {
 		most := 0
 		for _, l := range loads() {
@@ -52,19 +54,56 @@ func BenchmarkLatencyLoad(b *testing.B) {
 				l.perSecond, l.messages = most/2, 5*most
 			}
 			for _, delay := range []string{"100ms", "auto"} {
-				line, rate := l.run(b, h, delay)
-				most = max(most, rate)
-				b.Log(line)
-				lines = append(lines, line)
+				name, result := l.name+" | "+delay, l.run(b, h, delay)
+				if l.perSecond == 0 {
+					most = max(most, int(result.perSecond))
+				}
+				if found[name] == nil {
+					order = append(order, name)
+				}
+				found[name] = append(found[name], result)
 			}
 		}
 	}
 	b.ReportMetric(0, "ns/op")
-	table(b, "load", "| load | `max_delay` | p50, ms | p90 | p99 | most | messages/s | transactions/s | cores taken | by the broker |\n|---|---|---|---|---|---|---|---|---|---|\n", lines)
+	var lines []string
+	for _, name := range order {
+		lines = append(lines, "| "+name+" |"+loadColumns(found[name])+"\n")
+	}
+	table(b, "load", "| load | `max_delay` | p50, ms | p99, ms | messages/s |\n|---|---|---|---|---|\n", lines)
 }
 
-// run puts the load on a transform and returns the row of the table; rate is that of a backlog, messages per second.
-func (l load) run(b *testing.B, h *hall, delay string) (line string, rate int) {
+// loadResult is what one round of a load gave: how long messages took, sorted (nil for a backlog), and how many there were.
+type loadResult struct {
+	took      []time.Duration
+	perSecond float64
+}
+
+// loadColumns are p50, p99 and the messages per second of several rounds, the lowest and the highest of each.
+func loadColumns(rounds []loadResult) (s string) {
+	var rates []float64
+	for _, r := range rounds {
+		rates = append(rates, r.perSecond)
+	}
+	for _, share := range []float64{.5, .99} {
+		var of []float64
+		for _, r := range rounds {
+			if r.took != nil {
+				of = append(of, quantile(r.took, share))
+			}
+		}
+		if of == nil {
+			s += " – |"
+			continue
+		}
+		s += fmt.Sprintf(" %.0f – %.0f |", slices.Min(of), slices.Max(of))
+	}
+	return s + fmt.Sprintf(" %.0f – %.0f |", slices.Min(rates), slices.Max(rates))
+}
+
+// run puts the load on a transform; what it and the broker take for it is logged.
+func (l load) run(b *testing.B, h *hall, delay string) loadResult {
+	b.Helper()
 	id := fmt.Sprintf("load-%d", time.Now().UnixNano())
 	s := &stream{id: id, model: id, dim: l.dim, rows: l.rows, messages: 3000 / l.rows, partitions: l.partitions, broker: h.broker, binary: h.binary, neighbours: l.neighbours}
 	if l.perSecond == 0 {
@@ -77,15 +116,15 @@ func (l load) run(b *testing.B, h *hall, delay string) (line string, rate int) {
 	p := start(b, s.binary, []string{"transform", "-c", s.config(b, id+"-ours", out, true), "--set", "transform.max_delay=" + delay})
 	defer p.kill()
 	p.awaitCount(b, "lca_transform_rows_total", s.messages*s.rows)
-	line = fmt.Sprintf("| %s | %s", l.name, delay)
 	if l.perSecond == 0 {
-		line += " | – | – | – | – |"
-		rate = int(float64(s.messages) / time.Since(before.at).Seconds())
-		return line + before.until(take(b, p), s.messages), rate
+		b.Log(l.name, delay, before.until(take(b, p), s.messages))
+		return loadResult{perSecond: float64(s.messages) / time.Since(before.at).Seconds()}
 	}
 	before = take(b, p)
-	line += quantiles(s.measure(b, out, l.messages, l.perSecond))
-	return line + before.until(take(b, p), l.messages), 0
+	all := s.measure(b, out, l.messages, l.perSecond)
+	after := take(b, p)
+	b.Log(l.name, delay, quantiles(all), before.until(after, l.messages))
+	return loadResult{all, float64(l.messages) / after.at.Sub(before.at).Seconds()}
 }
 
 // taken is what a process and the broker have done so far.
@@ -105,10 +144,10 @@ func take(b *testing.B, p *process) taken {
 	return t
 }
 
-// until is the end of a row: what happened per second until later.
+// until says what happened per second until later: messages, transactions, and seconds of processor time of the process and the broker.
 func (t taken) until(later taken, messages int) string {
 	seconds := later.at.Sub(t.at).Seconds()
-	return fmt.Sprintf(" %.0f | %.0f | %.2f | %.2f |\n", float64(messages)/seconds, (later.transactions-t.transactions)/seconds,
+	return fmt.Sprintf(" %.0f | %.0f | %.2f | %.2f |", float64(messages)/seconds, (later.transactions-t.transactions)/seconds,
 		(later.cpu-t.cpu)/seconds, (later.broker-t.broker)/seconds)
 }
 

@@ -20,7 +20,7 @@ func BenchmarkScore(b *testing.B) {
 	locked(b)
 	var rows []string
 	for _, dim := range []int{16, 64, 256} {
-		for _, kind := range []string{"aniso", "mix", "manifold", "usps"} {
+		for _, kind := range []string{"aniso", "mix"} {
 			b.Run(fmt.Sprintf("d=%d/%s", dim, kind), func(b *testing.B) {
 				for range b.N {
 					rows = append(rows, compareScores(b, kind, dim))
