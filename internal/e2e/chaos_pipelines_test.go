@@ -51,7 +51,7 @@ func TestChaosTwoPipelines(t *testing.T) {
 	q.stop()
 	v := two.Check(t, kafkatest.Check{Input: two.topic("in"), Output: two.topic("out"), DeadLetters: two.topic("dead"), Snapshots: one.topic("snap"), ModelID: "other", MinRows: done.Rows, MinVersions: 10})
 	two.report("two pipelines, one pair of model topics: the second", fmt.Sprintf("%d kill -9 of either, inside a transaction", kills),
-		fmt.Sprintf("%d rows of %d messages and %d dead letters, each once, under %d versions", v.Rows, v.Messages, v.DeadLetters, v.Versions))
+		fmt.Sprintf("%d rows, %d dead letters", v.Rows, v.DeadLetters))
 }
 
 // firstEdition is the last commit before checkpoints, offsets and transactions changed their form.

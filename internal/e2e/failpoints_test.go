@@ -110,5 +110,5 @@ func (s *stream) visitPlaces(places map[string][]string, what string) {
 		t.Error("no record was aborted")
 	}
 	report(t, s.Kind, seed, "exit at a marked place, "+what, fmt.Sprintf("%d places, %d times each", len(visits), failpointRounds),
-		fmt.Sprintf("%d rows of %d messages and %d dead letters, each once, under %d versions; %d records of aborted transactions", v.Rows, v.Messages, v.DeadLetters, v.Versions, v.Aborted))
+		fmt.Sprintf("%d rows, %d dead letters", v.Rows, v.DeadLetters))
 }
