@@ -45,6 +45,7 @@ func newSystem(c *config.Config, log *slog.Logger, stats *pipeline.Stats) (*syst
 	return &system{Topics: t, Models: m, Publisher: &Publisher{m}, Positions: p}, nil
 }
 
+// close ends all connections.
 func (s *Topics) close() {
 	if s.registry != nil {
 		s.registry.Close()

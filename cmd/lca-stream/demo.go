@@ -28,6 +28,7 @@ type demoFlags struct {
 // demoPace is how long the demo takes on a terminal, so that one can look at it.
 const demoPace = time.Minute
 
+// demoCommand is `lca-stream demo`.
 func demoCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",

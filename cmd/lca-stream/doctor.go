@@ -25,6 +25,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
+// doctorCommand is `lca-stream doctor`.
 func doctorCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",

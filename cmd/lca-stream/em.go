@@ -20,6 +20,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
+// emCommand is `lca-stream em`.
 func emCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "em",
@@ -150,6 +151,7 @@ func readInput(ctx context.Context, p *program, path string, c format.FileConfig
 // errInterrupted is that a signal came while there were rows to read.
 var errInterrupted = errors.New("interrupted before the end of the rows: start it over")
 
+// eachMessage hands over all messages of an input, unless ctx ends before.
 func eachMessage(ctx context.Context, in input, take func(*source.Message) error) error {
 	for {
 		b, err := in.Read(ctx)

@@ -18,6 +18,7 @@ type fileScreen struct {
 	read        int64
 }
 
+// newFileScreen shows nothing unless standard error is a terminal.
 func newFileScreen(p *program) *fileScreen {
 	s := &fileScreen{out: p.stderr, start: time.Now(), last: time.Now()}
 	if isTerminal(p.stderr) {
@@ -42,6 +43,7 @@ func (s *fileScreen) rows(n int64) {
 	_ = json.NewEncoder(s.out).Encode(map[string]any{"rows": s.read, "rows_per_second": math.Round(float64(s.read) / seconds), "seconds": math.Round(seconds)})
 }
 
+// end takes the bar away.
 func (s *fileScreen) end() {
 	if s.bar != nil {
 		_ = s.bar.Finish()

@@ -18,6 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
+// initCommand is `lca-stream init`.
 func initCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init TOPIC",

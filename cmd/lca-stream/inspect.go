@@ -11,6 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
+// inspectCommand is `lca-stream inspect`.
 func inspectCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect TOPIC",

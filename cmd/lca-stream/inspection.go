@@ -41,6 +41,7 @@ type verdict struct {
 	Homeless    int64             `json:"rows_without_model,omitempty"` // with model.by: rows without a value, which have no model
 }
 
+// String is the line of a message.
 func (v *verdict) String() string {
 	stamp := v.Time.Format(time.RFC3339)
 	if v.Timestamp != nil {
@@ -235,6 +236,7 @@ func (i *inspection) count(v *verdict) {
 	i.wasted += v.Invalid
 }
 
+// shortened returns at most that many names, and how many more there are.
 func shortened(names []string, most int) []string {
 	if len(names) <= most {
 		return names

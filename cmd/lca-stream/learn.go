@@ -16,6 +16,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
+// learnCommand is `lca-stream learn`.
 func learnCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "learn",
@@ -66,6 +67,7 @@ has put there, and reads from source.start_offset.`,
 	})
 }
 
+// runCommand is `lca-stream run`.
 func runCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
@@ -242,6 +244,7 @@ func (s *learning) learn(ctx context.Context, l *learner, opened func()) error {
 	return err
 }
 
+// learnStage returns the learner of this configuration, which begins with warm where it has no checkpoint.
 func (s *Models) learnStage(ctx context.Context, warm *snapshot.Snapshot) (*pipeline.Learn, error) {
 	c := s.config
 	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known only with the first record

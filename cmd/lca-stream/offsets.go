@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
+// offsetsCommand is `lca-stream offsets`.
 func offsetsCommand(p *program) *cobra.Command {
 	return group(&cobra.Command{
 		Use:   "offsets",

@@ -30,6 +30,7 @@ type shownOffsets struct {
 	Partitions []shownPartition `json:"partitions"`
 }
 
+// shownPartition is a partition of the source, and where both stages are in it.
 type shownPartition struct {
 	Partition int32      `json:"partition"`
 	Start     int64      `json:"start"`
@@ -76,6 +77,7 @@ have committed, the offset of the learner's checkpoint, lags, topic ids and star
 	})
 }
 
+// showOffsets finds out where transform and learner read on.
 func showOffsets(ctx context.Context, s *system) (*shownOffsets, error) {
 	c := s.config
 	transform, err := s.known(ctx, c.Source.Group, "")

@@ -25,6 +25,7 @@ func (p *program) writeOutput(path string, write func(io.Writer) error) error {
 	return nil
 }
 
+// writeFile is writeOutput for a path that is no "-", with an error that names no file.
 func writeFile(path string, write func(io.Writer) error) error {
 	mode, exists := fs.FileMode(0o666), false
 	switch info, err := os.Stat(path); {

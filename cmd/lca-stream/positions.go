@@ -74,6 +74,7 @@ func (s *Positions) startMarkers() *pipeline.Starts {
 	return &pipeline.Starts{Topic: topic, Open: s.openLog(topic), End: s.end(topic, source.Latest), Log: s.log}
 }
 
+// checkpoints are those of the model of all rows.
 func (s *Models) checkpoints() *pipeline.Checkpoints {
 	topic := s.config.Checkpoint.Topic
 	c := s.config

@@ -68,6 +68,7 @@ some of a partition in each transaction, or into files PARTITION/VALUE.arrows in
 model's id. Models, or their samples of rows, take at most model.memory: what does not fit follows with another reading of the range. A value whose rows
 are too few is listed and left out. --model-id chooses models, and --tune takes the rows of one.`
 
+// replayCommand is `lca-stream replay`.
 func replayCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replay",

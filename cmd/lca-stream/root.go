@@ -105,6 +105,7 @@ type exitError struct {
 	err  error // nil: the output has explained the fault already
 }
 
+// Error is the command's own error.
 func (e *exitError) Error() string {
 	if e.err == nil {
 		return "said already"
@@ -146,6 +147,7 @@ func withCode(err error) error {
 	return &exitError{exitFailed, err}
 }
 
+// exitCode returns the exit code of a command that ended with an error; nil: it did not.
 func exitCode(err error) int {
 	var coded *exitError
 	switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
+// snapshotCommand is `lca-stream snapshot`.
 func snapshotCommand(p *program) *cobra.Command {
 	return group(
 		&cobra.Command{

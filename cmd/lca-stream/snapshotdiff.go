@@ -91,6 +91,7 @@ func compare(a, b *snapshot.Snapshot) (*change, error) {
 	return d, nil
 }
 
+// finite returns nil for a number that JSON does not have.
 func finite(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
@@ -98,6 +99,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
+// without returns the names that others does not have.
 func without(all, others []string) []string {
 	return append([]string{}, slices.DeleteFunc(slices.Clone(all), func(s string) bool { return slices.Contains(others, s) })...)
 }
@@ -162,6 +164,7 @@ func fromTo(v [2]*float64) string {
 	return text
 }
 
+// maybe formats a number that may be missing.
 func maybe(v *float64) string {
 	if v == nil {
 		return "unknown"

@@ -12,6 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
+// topicsCommand is `lca-stream topics`.
 func topicsCommand(p *program) *cobra.Command {
 	return group(
 		&cobra.Command{

@@ -19,6 +19,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
+// transformCommand is `lca-stream transform`.
 func transformCommand(p *program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "transform",
@@ -333,6 +334,7 @@ func (s *Topics) alarms(ctx context.Context) (pipeline.Alarms, error) {
 	return a, nil
 }
 
+// deadLetter returns where records go that cannot be used.
 func (s *Topics) deadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
 	d := s.thresholds()
 	if d.Topic == "" {
