@@ -24,7 +24,7 @@ func checkHistory(c *config.Config) error {
 		return err
 	}
 	if c.Source.StartOffset == config.StartLatest {
-		return &exitError{exitUsage, errors.New("--from-history: source.start_offset is latest, which leaves the history out: set it to earliest")}
+		return usageError("--from-history: source.start_offset is latest, which leaves the history out: set it to earliest")
 	}
 	return nil
 }

@@ -173,7 +173,7 @@ func TestNothingInTheLogCommandsTheTerminal(t *testing.T) {
 		log := p.logger(config.Logger{Level: config.LevelInfo, Format: format})
 		log.Warn(hostile, "error", errors.New(hostile), hostile, hostile, "at", time.Now())
 		c.quoted(string(format), stderr.String())
-		p.complain(&exitError{exitFailed, errors.Join(errors.New(hostile), errors.New(hostile))})
+		p.complain(&exitError{code: exitFailed, err: errors.Join(errors.New(hostile), errors.New(hostile))})
 		p.complain(config.Faults{{File: hostile, Message: hostile, Path: hostile}})
 		c.quoted(string(format), stderr.String())
 	}

@@ -35,7 +35,7 @@ MODEL is the id of a model; without it, that of the configuration is written.`,
 	return command(c, func(ctx context.Context, _ []string) error {
 		f, err := formatOf(format, out)
 		if err != nil {
-			return &exitError{exitUsage, err}
+			return usageError("%w", err)
 		}
 		if err := mayWrite(out, models, force); err != nil {
 			return err

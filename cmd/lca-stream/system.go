@@ -102,7 +102,7 @@ func openProcess(ctx context.Context, c *config.Config, log *slog.Logger, stages
 	s.link, s.engines = sink.NewLink(s.memory.SpareRequests()), pipeline.NewEngines(runtime.GOMAXPROCS(0), s.memory.Spare())
 	if s.traces, err = tracing.Start(ctx, buildInfo().Version, log); err != nil {
 		s.cluster.Close()
-		return nil, &exitError{exitUsage, err}
+		return nil, usageError("%w", err)
 	}
 	s.stats.SetReady(pipeline.Readiness{Reason: "connecting"})
 	if c.HTTP.Listen != "" {
