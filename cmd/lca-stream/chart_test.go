@@ -14,6 +14,7 @@ import (
 	networking "k8s.io/api/networking/v1"
 	sigs "sigs.k8s.io/yaml"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/testtools"
 )
@@ -143,9 +144,9 @@ func compareGolden(t *testing.T, path, got string) {
 func lintRendered(t *testing.T, text string) {
 	t.Helper()
 	p, stdout, _ := inTest()
-	p.stdin = strings.NewReader(text)
-	p.getenv = func(name string) (string, bool) { return "my-pod-0", name == "HOSTNAME" } // which every container has
-	if code := execute(t.Context(), p, []string{"lint", "-"}); code != exitDone {
+	p.Stdin = strings.NewReader(text)
+	p.Getenv = func(name string) (string, bool) { return "my-pod-0", name == "HOSTNAME" } // which every container has
+	if code := execute(t.Context(), p, []string{"lint", "-"}); code != app.ExitDone {
 		t.Errorf("lint of the rendered configuration: exit code %d\n%s\n%s", code, stdout, text)
 	}
 }
@@ -172,7 +173,7 @@ func takesArguments(t *testing.T, o object) {
 	t.Helper()
 	for _, c := range o.Spec.Template.Spec.Containers {
 		p, _, stderr := inTest()
-		if code := execute(t.Context(), p, append(c.Args, "--help")); len(c.Args) == 0 || code != exitDone {
+		if code := execute(t.Context(), p, append(c.Args, "--help")); len(c.Args) == 0 || code != app.ExitDone {
 			t.Errorf("%s %s has arguments %q: exit code %d\n%s", o.Kind, o.Metadata.Name, c.Args, code, stderr)
 		}
 	}

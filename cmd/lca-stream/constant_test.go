@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/replay"
 )
 
 // writeSensors writes rows of sensors a to c and of d, which stays at its level, as float32 or float64.
@@ -63,7 +65,7 @@ func TestConstantSensor(t *testing.T) {
 					}
 					return level
 				})
-				made := mustRun[replayResult](t, dir, "", "replay", "--input", "train.arrow", "-o", "m.arrows", "--set", "source.features=[a, b, c, d]", "--set", "lca.preset="+preset, "--json")
+				made := mustRun[replay.Result](t, dir, "", "replay", "--input", "train.arrow", "-o", "m.arrows", "--set", "source.features=[a, b, c, d]", "--set", "lca.preset="+preset, "--json")
 				if len(made.Constant) != 1 || made.Constant[0] != "d" || made.RowsPerFeature != 1000 || made.Wanted != 0 {
 					t.Errorf("%+v", made)
 				}
@@ -100,12 +102,12 @@ func TestReplayOfFewRows(t *testing.T) {
 	write("few.arrow", 40)
 	write("fewer.arrow", 5)
 	for _, preset := range []string{"metric", "density"} {
-		made := mustRun[replayResult](t, dir, "", "replay", "--input", "few.arrow", "-o", preset+".arrows", "--set", "source.features=[a, b, c, d]", "--set", "lca.preset="+preset, "--json")
+		made := mustRun[replay.Result](t, dir, "", "replay", "--input", "few.arrow", "-o", preset+".arrows", "--set", "source.features=[a, b, c, d]", "--set", "lca.preset="+preset, "--json")
 		if made.Rows != 40 || made.RowsPerFeature != 10 || made.Wanted < 80 || len(made.Constant) > 0 {
 			t.Errorf("%+v", made)
 		}
 	}
-	each := mustRun[keyedSummary](t, dir, "", "replay", "--input", "few.arrow", "-o", "each", "--set", "source.features=[a, b, c]", "--set", "model.by=column:d", "--json")
+	each := mustRun[replay.KeyedSummary](t, dir, "", "replay", "--input", "few.arrow", "-o", "each", "--set", "source.features=[a, b, c]", "--set", "model.by=column:d", "--json")
 	if each.Made != 2 || each.Models[0].Rows != 20 || each.Models[0].Wanted < 60 {
 		t.Errorf("%+v", each)
 	}

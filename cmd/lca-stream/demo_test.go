@@ -3,31 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/demo/toy"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 )
-
-// The demo runs with configs/demo.yaml, except for the addresses.
-func TestDemoConfigIsTheExample(t *testing.T) {
-	want, err := config.Load(config.Input{File: filepath.Join("..", "..", "configs", "demo.yaml"), Getenv: func(string) (string, bool) { return "", false }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := toy.Open("five", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := demoConfig(demoFlags{http: want.HTTP.Listen, data: "five"}, stream, want.Kafka.Brokers[0])
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("configs/demo.yaml is not what the demo runs with (-file +demo):\n%s", diff)
-	}
-}
 
 // A demo that is stopped before its end says that it has no result.
 func TestDemoStoppedEarly(t *testing.T) {
@@ -35,13 +15,13 @@ func TestDemoStoppedEarly(t *testing.T) {
 	defer stop()
 	p, stdout, _ := inTest()
 	var said bytes.Buffer
-	p.stderr = writerFunc(func(b []byte) (int, error) {
+	p.Stderr = writerFunc(func(b []byte) (int, error) {
 		if bytes.Contains(b, []byte("Streaming")) {
 			stop()
 		}
 		return said.Write(b)
 	})
-	if code := execute(ctx, p, []string{"demo", "--rows", "1000", "--pace", "1h", "--http", ""}); code != exitDone {
+	if code := execute(ctx, p, []string{"demo", "--rows", "1000", "--pace", "1h", "--http", ""}); code != app.ExitDone {
 		t.Errorf("exit code %d:\n%s", code, &said)
 	}
 	if !strings.Contains(said.String(), "Stopped before all rows had come, so nothing was compared.") || stdout.Len() > 0 {

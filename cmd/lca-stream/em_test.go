@@ -18,6 +18,10 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/em"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/replay"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/snapshots"
 )
 
 // emFiles writes 900 rows of two clusters as a file and a stream, with one row that cannot be used in each.
@@ -100,12 +104,12 @@ func mustRun[T any](t *testing.T, dir, stdin string, args ...string) (result T) 
 func TestEM(t *testing.T) {
 	dir := emFiles(t)
 	features := []string{"--set", "source.features=[a, b]", "--set", "lca.nu_unit=covariance"}
-	replayed := func(steps, output string) replayResult {
+	replayed := func(steps, output string) replay.Result {
 		args := []string{"replay", "--algorithm", "lca-gauss", "--passes", steps, "--input", "a.arrow", "--input", "b.arrows", "-o", output, "--json"}
-		return mustRun[replayResult](t, dir, "", append(args, features...)...)
+		return mustRun[replay.Result](t, dir, "", append(args, features...)...)
 	}
 	replayed("1", "m.arrows")
-	var last maximized
+	var last em.Maximized
 	for _, steps := range []string{"1", "2", "3", "4"} {
 		want := replayed(steps, "whole.arrows")
 		mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "a.arrow", "--input", "b.arrows", "-o", "both.sums")
@@ -115,8 +119,8 @@ func TestEM(t *testing.T) {
 		if steps == "1" {
 			maximize = append(maximize, "--metadata", "rows=[a=1, b]") // stays in the models of the later steps
 		}
-		together := mustRun[maximized](t, dir, "", append(slices.Clone(maximize), "--input", "both.sums", "-o", "together.arrows")...)
-		last = mustRun[maximized](t, dir, "", append(slices.Clone(maximize), "--input", "b.sums", "--input", "a.sums", "-o", "m.arrows")...)
+		together := mustRun[em.Maximized](t, dir, "", append(slices.Clone(maximize), "--input", "both.sums", "-o", "together.arrows")...)
+		last = mustRun[em.Maximized](t, dir, "", append(slices.Clone(maximize), "--input", "b.sums", "--input", "a.sums", "-o", "m.arrows")...)
 		if last != together {
 			t.Errorf("step %s: %+v in pieces, %+v together", steps, last, together)
 		}
@@ -124,10 +128,10 @@ func TestEM(t *testing.T) {
 			t.Errorf("step %s: %+v; replay has the NLL %v", steps, last, *want.NLL)
 		}
 	}
-	if noted := mustRun[shown](t, dir, "", "snapshot", "show", "--file", "m.arrows", "--json").Metadata["rows"]; noted != "[a=1, b]" {
+	if noted := mustRun[snapshots.Shown](t, dir, "", "snapshot", "show", "--file", "m.arrows", "--json").Metadata["rows"]; noted != "[a=1, b]" {
 		t.Errorf("the metadata say %q", noted)
 	}
-	sampled := mustRun[maximized](t, dir, "", "em", "expect", "--model", "m.arrows", "--precision", "float32", "--input", "a.arrow", "-o", "-")
+	sampled := mustRun[em.Maximized](t, dir, "", "em", "expect", "--model", "m.arrows", "--precision", "float32", "--input", "a.arrow", "-o", "-")
 	if sampled.Rows != 0 {
 		t.Error("sums on standard output are not JSON")
 	}

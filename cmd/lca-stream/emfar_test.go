@@ -12,6 +12,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/em"
 )
 
 // TestEMOfRowsFarAway holds that rows with fill values, of either type of column, cost a refit nothing but these rows, and that whatever transform
@@ -20,13 +22,13 @@ func TestEMOfRowsFarAway(t *testing.T) {
 	dir := emFiles(t)
 	mustRun[any](t, dir, "", "replay", "--algorithm", "lca-gauss", "--passes", "1", "--input", "a.arrow", "-o", "m.arrows", "--set", "source.features=[a, b]")
 	mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "a.arrow", "-o", "clean.sums")
-	want := mustRun[maximized](t, dir, "", "em", "maximize", "--model", "m.arrows", "--input", "clean.sums", "-o", "clean.arrows", "--json")
+	want := mustRun[em.Maximized](t, dir, "", "em", "maximize", "--model", "m.arrows", "--input", "clean.sums", "-o", "clean.arrows", "--json")
 	for i, far := range [][2]float64{{1e30, 0}, {math.MaxFloat64, 0}, {1e39, 0}, {0, -1e30}, {0, math.MaxFloat32}, {9.96921e36, 9.96921e36}, {math.Inf(1), 0}} {
 		name := fmt.Sprintf("far%d.arrows", i)
 		writeRow(t, filepath.Join(dir, name), far[0], float32(far[1]))
 		for _, precision := range []string{"float64", "float32"} {
 			mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--precision", precision, "--input", "a.arrow", "--input", name, "-o", "far.sums")
-			got := mustRun[maximized](t, dir, "", "em", "maximize", "--model", "m.arrows", "--input", "far.sums", "-o", "next.arrows", "--json")
+			got := mustRun[em.Maximized](t, dir, "", "em", "maximize", "--model", "m.arrows", "--input", "far.sums", "-o", "next.arrows", "--json")
 			if got.Rows != want.Rows || got.Invalid != want.Invalid+1 || precision == "float64" && got.NLL != want.NLL {
 				t.Errorf("%v, %s: %+v, without it %+v", far, precision, got, want)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/segmentio/kafka-go"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -99,7 +100,7 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 	c.run("transform", "--input", input, "-c", file, "--model", model, "--output", filepath.Join(dir, "out.arrows"))
 	c.run("replay", "-c", file, "--from", "earliest", "--to", "latest")
 
-	s, err := readSnapshotFile(model)
+	s, err := app.ReadSnapshotFile(model)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,13 +169,13 @@ func TestNothingInTheLogCommandsTheTerminal(t *testing.T) {
 	c := &commands{t: t}
 	for _, format := range []config.Choice{config.LogText, config.LogJSON} {
 		p, _, stderr := inTest()
-		p.log = nil
+		p.Log = nil
 		execute(t.Context(), p, []string{"version"}) // its streams are those of a command
-		log := p.logger(config.Logger{Level: config.LevelInfo, Format: format})
+		log := p.Logger(config.Logger{Level: config.LevelInfo, Format: format})
 		log.Warn(hostile, "error", errors.New(hostile), hostile, hostile, "at", time.Now())
 		c.quoted(string(format), stderr.String())
-		p.complain(&exitError{code: exitFailed, err: errors.Join(errors.New(hostile), errors.New(hostile))})
-		p.complain(config.Faults{{File: hostile, Message: hostile, Path: hostile}})
+		p.Complain(&app.ExitError{Code: app.ExitFailed, Err: errors.Join(errors.New(hostile), errors.New(hostile))})
+		p.Complain(config.Faults{{File: hostile, Message: hostile, Path: hostile}})
 		c.quoted(string(format), stderr.String())
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/em"
 )
 
 // inputsAs links the files of emFiles into directories: in rows/ next to what is no row, in mixed/ next to what might be.
@@ -61,7 +63,7 @@ func TestDirectoriesAndPatterns(t *testing.T) {
 	}
 	mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "a.arrow", "-o", "0.sums")
 	mustRun[any](t, dir, "", "em", "expect", "--model", "m.arrows", "--input", "b.arrows", "--part", "1", "-o", "1.sums")
-	if r := mustRun[maximized](t, dir, "", "em", "maximize", "--model", "m.arrows", "--input", "?.sums", "-o", "n.arrows", "--json"); r.Parts != 2 || r.Rows != 900 {
+	if r := mustRun[em.Maximized](t, dir, "", "em", "maximize", "--model", "m.arrows", "--input", "?.sums", "-o", "n.arrows", "--json"); r.Parts != 2 || r.Rows != 900 {
 		t.Errorf("sums by a pattern: %+v", r)
 	}
 }

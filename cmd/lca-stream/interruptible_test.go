@@ -15,6 +15,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 )
 
 // TestInterruptedFiles holds that a signal ends the commands that read rows, even while they wait for some, with exit code 2; that they say so; and that
@@ -48,7 +50,7 @@ func TestInterruptedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = cmd.Wait() // closes stdin once the program has ended
-			if cmd.ProcessState.ExitCode() != exitFailed || !strings.Contains(said.String(), "interrupted before the end of the rows") {
+			if cmd.ProcessState.ExitCode() != app.ExitFailed || !strings.Contains(said.String(), "interrupted before the end of the rows") {
 				t.Errorf("%s, %s: %v: %s", args[0], name, err, said.String())
 			}
 		}

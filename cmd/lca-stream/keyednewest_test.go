@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -84,8 +85,8 @@ func TestRightToReadSnapshotsByKey(t *testing.T) {
 		cmd := exec.CommandContext(ctx, "lca-stream", command, "-c", h.config)
 		out, err := cmd.CombinedOutput()
 		cancel()
-		if err == nil || cmd.ProcessState.ExitCode() != exitFailed {
-			t.Errorf("%s: %v, want exit code %d", command, err, exitFailed)
+		if err == nil || cmd.ProcessState.ExitCode() != app.ExitFailed {
+			t.Errorf("%s: %v, want exit code %d", command, err, app.ExitFailed)
 		}
 		if command == "doctor" {
 			continue // it says so of each right that it tries

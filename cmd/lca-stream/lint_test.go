@@ -10,15 +10,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
 // inTest is a program whose output is kept.
-func inTest() (p *program, stdout, stderr *bytes.Buffer) {
+func inTest() (p *app.Program, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = &bytes.Buffer{}, &bytes.Buffer{}
 	getenv := func(string) (string, bool) { return "", false }
-	return &program{stdin: strings.NewReader(""), stdout: stdout, stderr: stderr, getenv: getenv}, stdout, stderr
+	return &app.Program{Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Getenv: getenv}, stdout, stderr
 }
 
 // Every bad configuration of testdata/lint.txtar gets exactly one message.
@@ -59,7 +61,7 @@ func lintOne(t *testing.T, bad txtar.File) []byte {
 		t.Fatal(err)
 	}
 	p, text, stderr := inTest()
-	if code := execute(t.Context(), p, []string{"lint", bad.Name}); code != exitUsage || stderr.Len() > 0 {
+	if code := execute(t.Context(), p, []string{"lint", bad.Name}); code != app.ExitUsage || stderr.Len() > 0 {
 		t.Fatalf("exit code %d, stderr %q", code, stderr)
 	}
 	p, asJSON, _ := inTest()

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 )
 
 func main() { os.Exit(realMain()) }
@@ -21,13 +23,13 @@ func realMain() int {
 		<-signals // the first signal asks for an orderly stop
 		cancel()
 		<-signals // the second one does not wait for it
-		os.Exit(exitInterrupted)
+		os.Exit(app.ExitInterrupted)
 	}()
-	p := &program{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.LookupEnv}
+	p := &app.Program{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.LookupEnv}
 	return execute(ctx, p, os.Args[1:])
 }
 
 // execute runs one command line and returns its exit code.
-func execute(ctx context.Context, p *program, args []string) int {
-	return p.run(ctx, rootCommand(p), args)
+func execute(ctx context.Context, p *app.Program, args []string) int {
+	return p.Run(ctx, rootCommand(p), args)
 }

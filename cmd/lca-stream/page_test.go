@@ -22,6 +22,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/internal/testtools"
 )
@@ -237,7 +238,7 @@ func startDemo(t *testing.T) *demoProcess {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	d := &demoProcess{cancel: cancel, ended: make(chan int, 1), output: &transcript{said: make(chan struct{}, 1)}}
-	p := &program{stdin: strings.NewReader(""), stdout: io.Discard, stderr: d.output, getenv: os.LookupEnv}
+	p := &app.Program{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: d.output, Getenv: os.LookupEnv}
 	go func() {
 		d.ended <- execute(ctx, p, []string{"demo", "--keep", "--pace", "20s", "--http", "127.0.0.1:0"})
 	}()
@@ -268,7 +269,7 @@ func (d *demoProcess) stop(t *testing.T) {
 	}
 	d.cancel()
 	d.cancel = nil
-	if code := <-d.ended; code != exitDone {
+	if code := <-d.ended; code != app.ExitDone {
 		t.Errorf("the demo ended with code %d:\n%s", code, d.output)
 	}
 }

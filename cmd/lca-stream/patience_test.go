@@ -12,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
@@ -57,7 +58,7 @@ func TestCommandsOutliveAClosedConnection(t *testing.T) {
 		lock.Lock()
 		over = true
 		lock.Unlock()
-		if code != exitDone || !strings.Contains(stderr.String(), "asking again") {
+		if code != app.ExitDone || !strings.Contains(stderr.String(), "asking again") {
 			t.Errorf("%q ends with %d, and says\n%s%s", args[:2], code, stdout, stderr)
 		}
 	}

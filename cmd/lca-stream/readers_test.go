@@ -20,6 +20,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -181,7 +182,7 @@ func hostileInputs(t *testing.T) []hostileInput {
 			if err := os.WriteFile(path, b, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			f, err := format.OpenFile(path, format.FileConfig{MaxRows: 1 << 16, MaxBytes: leastFileBatch})
+			f, err := format.OpenFile(path, format.FileConfig{MaxRows: 1 << 16, MaxBytes: app.LeastFileBatch})
 			if err == nil {
 				defer f.Close()
 				_, err = f.Read(0)

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/replay"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -122,7 +124,7 @@ func (h *history) put(t *testing.T, msgs []sink.Message) {
 }
 
 // replay runs the program as a process of its own and returns its last line.
-func (h *history) replay(t *testing.T, args ...string) replayResult {
+func (h *history) replay(t *testing.T, args ...string) replay.Result {
 	t.Helper()
 	r, err := h.try(t, nil, args...)
 	if err != nil {
@@ -131,7 +133,7 @@ func (h *history) replay(t *testing.T, args ...string) replayResult {
 	return r
 }
 
-func (h *history) try(t *testing.T, env []string, args ...string) (r replayResult, err error) {
+func (h *history) try(t *testing.T, env []string, args ...string) (r replay.Result, err error) {
 	t.Helper()
 	cmd := exec.Command("lca-stream", append([]string{"replay", "--json", "-c", h.config}, args...)...)
 	cmd.Env = append(os.Environ(), env...)
@@ -243,7 +245,7 @@ func (h *history) testSameBits(t *testing.T) {
 	for _, args := range [][]string{{}, {"--passes", "2"}, {"--every", "3"}, {"--set", "lca.precision=float64"}, {"--algorithm", "lca-gauss", "--passes", "4", "--sample", "300"}} {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			var want []byte
-			var first replayResult
+			var first replay.Result
 			for i, env := range []string{"", "", "GOMAXPROCS=1", "GODEBUG=cpu.avx512f=off", "GODEBUG=cpu.avx512f=off,cpu.avx2=off"} {
 				out := filepath.Join(t.TempDir(), strconv.Itoa(i))
 				got, err := h.try(t, []string{env}, append(args, "--output", out)...)
@@ -321,7 +323,7 @@ func (h *history) testInterrupt(t *testing.T) {
 			t.Fatal(err)
 		}
 		said += untilLine(t, stderr, "interrupted, and nothing was written")
-		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != exitFailed || stdout.Len() > 0 {
+		if err := cmd.Wait(); cmd.ProcessState.ExitCode() != app.ExitFailed || stdout.Len() > 0 {
 			t.Errorf("ended with %v and printed %q: %s", err, stdout.String(), said)
 		}
 	}

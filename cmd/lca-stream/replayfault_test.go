@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
@@ -54,7 +55,7 @@ func (h *history) testFault(t *testing.T) {
 	if err := cmd.Wait(); err != nil || live == nil {
 		t.Fatalf("no model of the live learner: %v\n%s", err, log.String())
 	}
-	replayed, err := readSnapshotFile(once)
+	replayed, err := app.ReadSnapshotFile(once)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/replay"
 )
 
 // The same rows give the same model, whatever the file's name and format and however it is cut into batches.
@@ -47,7 +49,7 @@ func TestReplayOfTheSameRows(t *testing.T) {
 		if err != nil {
 			t.Fatal(name, err)
 		}
-		var got replayResult
+		var got replay.Result
 		if err := json.Unmarshal(out, &got); err != nil {
 			t.Fatal(err)
 		}

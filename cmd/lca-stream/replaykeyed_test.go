@@ -16,6 +16,8 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/ipc"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/replay"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -100,7 +102,7 @@ func TestReplayOfEachValue(t *testing.T) {
 				return out
 			}
 			dir := t.TempDir()
-			keyed := func(name, memory string, batch int64) (s keyedSummary) {
+			keyed := func(name, memory string, batch int64) (s replay.KeyedSummary) {
 				out := run("--input", fleetFile(t, "", true, batch), "--output", filepath.Join(dir, name), "--set", "model.by=column:machine", "--set", "model.memory="+memory, "--json")
 				if err := json.Unmarshal(out, &s); err != nil {
 					t.Fatal(err)
@@ -146,7 +148,7 @@ func TestReplayOfEachValue(t *testing.T) {
 func underID(t *testing.T, path, id string) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	s, err := readSnapshotFile(path)
+	s, err := app.ReadSnapshotFile(path)
 	if err != nil {
 		all, err := os.ReadFile(path)
 		if err != nil {
@@ -182,29 +184,4 @@ func escaped(value string) string {
 		}
 	}
 	return b.String()
-}
-
-// On a file system that ignores case no model of a replay takes the file of another.
-func TestFilesOfModelsDifferInMoreThanCase(t *testing.T) {
-	k := &keyedReplay{replay: &replay{flags: replayFlags{output: "dir"}}}
-	long := strings.Repeat("x", mostName)
-	ids := map[string]string{}
-	for _, value := range []string{"PRESS", "Press", "press", "pump", "", "%7E", long + "a", long + "A", strings.ToUpper(long) + "A"} {
-		path := k.fileOf(3, "default/3/"+value)
-		if other, taken := ids[strings.ToLower(path)]; taken {
-			t.Errorf("%q and %q have the file %s", other, value, path)
-		}
-		ids[strings.ToLower(path)] = value
-		if again := k.fileOf(3, "default/3/"+value); again != path {
-			t.Errorf("%q has the files %s and %s", value, path, again)
-		}
-		if name := filepath.Base(path); len(name) > 255 {
-			t.Errorf("%q has a name of %d bytes", value, len(name))
-		}
-	}
-	for path, value := range map[string]string{"dir/3/pump.arrows": "pump", "dir/3/press.arrows": "PRESS", "dir/3/~.arrows": ""} {
-		if ids[filepath.FromSlash(path)] != value {
-			t.Errorf("%s is the file of %q, want that of %q", path, ids[path], value)
-		}
-	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/replay"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
@@ -46,7 +47,7 @@ func TestReplayOfAPart(t *testing.T) {
 	if err := c.ProduceSync(t.Context(), records...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	replayed := func(args ...string) replayResult {
+	replayed := func(args ...string) replay.Result {
 		return h.replay(t, append(args, "-o", filepath.Join(t.TempDir(), "m.arrows"))...)
 	}
 	all := replayed()

@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/segmentio/kafka-go"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -129,7 +130,7 @@ func publish(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: publish topic file id")
 	}
-	s, err := readSnapshotFile(ts.MkAbs(args[1]))
+	s, err := app.ReadSnapshotFile(ts.MkAbs(args[1]))
 	ts.Check(err)
 	_, partition, _, ok := modelkey.Split(args[2])
 	if s.ModelID = args[2]; !ok {

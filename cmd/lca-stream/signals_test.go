@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 )
 
 // started runs this program as a process of its own. It has printed its first line, so that it takes
@@ -57,8 +59,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		}
 		err := cmd.Wait()
 		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != exitInterrupted {
-			t.Errorf("%v: %v, want exit code %d", signals, err, exitInterrupted)
+		if !errors.As(err, &exit) || exit.ExitCode() != app.ExitInterrupted {
+			t.Errorf("%v: %v, want exit code %d", signals, err, app.ExitInterrupted)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 )
 
 // With an endpoint in the environment both stages send their batches and transactions.
@@ -26,7 +28,7 @@ func TestTracesOfTheDemo(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.URL)
 	t.Setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
 	p, _, stderr := inTest()
-	if code := execute(t.Context(), p, []string{"demo", "--rows", "1000", "--json"}); code != exitDone {
+	if code := execute(t.Context(), p, []string{"demo", "--rows", "1000", "--json"}); code != app.ExitDone {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
 	mu.Lock()
@@ -42,7 +44,7 @@ func TestTracesOfTheDemo(t *testing.T) {
 func TestTracesThatCannotBe(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "zipkin")
 	p, _, stderr := inTest()
-	if code := execute(t.Context(), p, []string{"demo", "--rows", "1000", "--json"}); code != exitUsage || !strings.Contains(stderr.String(), "want otlp or none") {
+	if code := execute(t.Context(), p, []string{"demo", "--rows", "1000", "--json"}); code != app.ExitUsage || !strings.Contains(stderr.String(), "want otlp or none") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

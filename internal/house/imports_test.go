@@ -17,6 +17,18 @@ type layer struct {
 	except    string // directories of ours that it must not know although they are below one of those
 }
 
+// kafkaClients are the clients that only tests and the embedded broker use; of their module, messages of the protocol may be used.
+const kafkaClients = "github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake"
+
+// rooms is where the program's packages are: what a command needs, and the commands themselves, which know each other only
+// where this table says so.
+const rooms = "cmd/lca-stream/internal/"
+
+// in names rooms.
+func in(names string) string {
+	return rooms + strings.Join(strings.Fields(names), " "+rooms)
+}
+
 // layers is the picture `source | minibatch | lca | sink | pipeline | cmd`, left to right: imports point
 // left. The longest matching dir counts.
 var layers = []layer{
@@ -33,6 +45,22 @@ var layers = []layer{
 	{"sink/rowfile", "", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 gonum.org net os log time", ""},
 	{"pipeline", "source minibatch lca sink pipeline/modelkey internal/enum internal/recordbatch internal/flatipc internal/nested internal/arrowavro internal/arrowjson internal/jsontext internal/failpoint internal/logs", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
 	{"cmd", "source minibatch lca sink pipeline internal cmd configs", "", ""},
+	{rooms + "terminal", "", "github.com gonum.org net os log", ""},
+	{rooms + "plural", "", "github.com gonum.org net os log time", ""},
+	{rooms + "picture", "", "github.com gonum.org net os log time", ""},
+	{rooms + "config", "lca minibatch pipeline sink source internal/typo", "github.com/twmb github.com/spf13", ""},
+	{rooms + "topics", "pipeline source " + in("config plural terminal") + " internal/typo", "github.com/twmb github.com/spf13", ""},
+	{rooms + "status", "pipeline sink/snapshot internal/logs", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
+	{rooms + "app", "source sink " + in("config terminal") + " internal/logs internal/typo", "github.com/segmentio github.com/twmb", "source/kafkaconn source/registry"},
+	{rooms + "system", "minibatch pipeline sink source " + in("app config status topics") + " internal/logs internal/tracing", "github.com/twmb", ""},
+	{rooms + "run", "minibatch pipeline sink source " + in("app config plural system") + " internal/failpoint", "github.com/twmb", ""},
+	{rooms + "snapshots", "lca sink/snapshot " + in("app config picture plural system terminal"), "github.com/segmentio github.com/twmb", ""},
+	{rooms + "offsets", "pipeline sink source " + in("app plural system terminal"), kafkaClients, ""},
+	{rooms + "doctor", "minibatch pipeline sink/snapshot source " + in("app config offsets plural system terminal topics") + " internal/logs internal/typo", kafkaClients, ""},
+	{rooms + "replay", "lca minibatch pipeline sink source " + in("app config plural system terminal"), "github.com/segmentio github.com/twmb", ""},
+	{rooms + "em", "lca pipeline sink/snapshot source " + in("app config plural"), "github.com/segmentio github.com/twmb", ""},
+	{rooms + "demo", "sink source " + in("app config demo run system terminal") + " internal/clustering internal/embedded", "github.com/twmb", ""},
+	{rooms + "demo/toy", "lca internal/clustering", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13", ""},
 	{"configs", "", "github.com gonum.org os net log time", ""},
 	{"source/kafkaconn", "internal/credentials", "github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake github.com/apache gonum.org", ""},
 	{"internal/credentials", "", "github.com gonum.org net log time", ""},
@@ -52,7 +80,6 @@ var layers = []layer{
 	{"internal/tracing", "source", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
 	{"internal/testtools", "", "github.com gonum.org", ""},
 	{"internal/clustering", "", "github.com net os log time", ""},
-	{"cmd/lca-stream/internal/status", "pipeline sink/snapshot internal/logs", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13", ""},
 	{"internal/bench", "source minibatch lca sink pipeline internal", "", ""},
 	{"internal/streams", "lca internal/clustering", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy github.com/spf13 net log time", ""},
 	{"internal/e2e", "", "github.com gonum.org", ""},
@@ -139,7 +166,7 @@ func TestThePaperKnowsNothingOfTheStream(t *testing.T) {
 func TestImportRuleRefuses(t *testing.T) {
 	for _, c := range []struct{ dir, ours string }{
 		{"lca", "source"}, {"lca", "lca/online"}, {"lca/internal/prop1", "lca"}, {"lca/online", "source"}, {"lca/internal/kernel", "minibatch"}, {"source", "sink"}, {"source", "lca"}, {"minibatch", "lca"}, {"sink", "pipeline"},
-		{"pipeline", "cmd"}, {"pipeline", "source/kafkaconn"}, {"pipeline", "source/registry"}, {"source/format", "source/registry"}, {"source/kafkaconn", "source"}, {"cmd/lca-stream/internal/status", "lca"}, {"source/format/ipcguard", "internal/recordbatch"}, {"source/format/ipcguard", "source/format"}, {"source/format", "source"}, {"source/format", "source/kafkaconn"},
+		{"pipeline", "cmd"}, {"pipeline", "source/kafkaconn"}, {"pipeline", "source/registry"}, {"source/format", "source/registry"}, {"source/kafkaconn", "source"}, {rooms + "status", "lca"}, {rooms + "app", "pipeline"}, {rooms + "app", rooms + "system"}, {rooms + "system", rooms + "run"}, {rooms + "run", rooms + "replay"}, {rooms + "offsets", rooms + "doctor"}, {"source/format/ipcguard", "internal/recordbatch"}, {"source/format/ipcguard", "source/format"}, {"source/format", "source"}, {"source/format", "source/kafkaconn"},
 	} {
 		l, ok := layerOf(c.dir)
 		if !ok || l.may(c.ours) {

@@ -19,6 +19,25 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
+// A directory is a room: with more files it is two. The program itself is a list of its commands.
+func TestRoomsAreNotCrowded(t *testing.T) {
+	most := map[string]int{"cmd/lca-stream": 12}
+	for _, name := range strings.Fields("app config demo doctor em offsets picture plural replay run snapshots status system terminal topics") {
+		most[rooms+name] = 25
+	}
+	number := map[string]int{}
+	for _, f := range goFiles(t) {
+		if !f.isTest() {
+			number[f.dir()]++
+		}
+	}
+	for dir, limit := range most {
+		if n := number[dir]; n == 0 || n > limit {
+			t.Errorf("%s has %d files, at most %d: is it still one room?", dir, n, limit)
+		}
+	}
+}
+
 func TestFunctionsFitAScreen(t *testing.T) {
 	for _, f := range goFiles(t) {
 		if f.isTest() || f.isGenerated() {

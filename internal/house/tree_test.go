@@ -89,6 +89,16 @@ func goFiles(t *testing.T) []file {
 	return all
 }
 
+// What is built does not belong to the tree: a program is larger than all that does.
+func TestFilesAreSmall(t *testing.T) {
+	const most = 1 << 20
+	for _, path := range paths(t) {
+		if info, err := os.Stat(filepath.Join(root, path)); err != nil || info.Size() > most {
+			t.Errorf("%s is larger than %d bytes: %v", path, most, err)
+		}
+	}
+}
+
 // Everything at the top is there on purpose.
 func TestTopLevel(t *testing.T) {
 	allowed := strings.Fields(`source minibatch lca sink pipeline cmd configs deploy internal docs python .ci .github

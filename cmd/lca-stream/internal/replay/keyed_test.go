@@ -1,0 +1,32 @@
+package replay
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// On a file system that ignores case no model of a replay takes the file of another.
+func TestFilesOfModelsDifferInMoreThanCase(t *testing.T) {
+	k := &keyedReplay{replay: &replay{flags: replayFlags{output: "dir"}}}
+	long := strings.Repeat("x", mostName)
+	ids := map[string]string{}
+	for _, value := range []string{"PRESS", "Press", "press", "pump", "", "%7E", long + "a", long + "A", strings.ToUpper(long) + "A"} {
+		path := k.fileOf(3, "default/3/"+value)
+		if other, taken := ids[strings.ToLower(path)]; taken {
+			t.Errorf("%q and %q have the file %s", other, value, path)
+		}
+		ids[strings.ToLower(path)] = value
+		if again := k.fileOf(3, "default/3/"+value); again != path {
+			t.Errorf("%q has the files %s and %s", value, path, again)
+		}
+		if name := filepath.Base(path); len(name) > 255 {
+			t.Errorf("%q has a name of %d bytes", value, len(name))
+		}
+	}
+	for path, value := range map[string]string{"dir/3/pump.arrows": "pump", "dir/3/press.arrows": "PRESS", "dir/3/~.arrows": ""} {
+		if ids[filepath.FromSlash(path)] != value {
+			t.Errorf("%s is the file of %q, want that of %q", path, ids[path], value)
+		}
+	}
+}

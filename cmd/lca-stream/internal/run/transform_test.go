@@ -1,0 +1,67 @@
+package run
+
+import (
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// A transform reads the features alone where its output repeats the bytes of the input, and a column with a name of ours
+// in any case; it reads all columns where its output is made of them.
+func TestWhitened(t *testing.T) {
+	const value = `{"id":"a","x":1.5,"y":2}`
+	two, list := []string{"x", "y"}, []string{"v"}
+	for _, c := range []struct {
+		features    []string
+		format      pipeline.Format
+		passthrough bool
+		layout      pipeline.Layout
+		value       string
+		columns     int64
+	}{
+		{two, pipeline.FormatInput, true, pipeline.LayoutVector, value, 2},
+		{two, pipeline.FormatJSON, true, pipeline.LayoutVector, value, 2},
+		{two, pipeline.FormatArrow, true, pipeline.LayoutVector, value, 3},
+		{two, pipeline.FormatArrow, false, pipeline.LayoutVector, value, 2},
+		{two, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca":0}`, 3},
+		{two, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_0":0}`, 2},
+		{two, pipeline.FormatInput, true, pipeline.LayoutColumns, `{"id":"a","x":1.5,"y":2,"lca_1":0,"lca_2":0}`, 3}, // there is no third coordinate
+		{two, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_p":0}`, 3},
+		{nil, pipeline.FormatInput, true, pipeline.LayoutVector, value, 3}, // the first rows decide on the features
+		{nil, pipeline.FormatArrow, false, pipeline.LayoutColumns, value, 3},
+		{list, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","v":[1,2,3]}`, 1},
+		{list, pipeline.FormatInput, true, pipeline.LayoutColumns, `{"id":"a","v":[1,2,3],"lca_2":0}`, 3},
+	} {
+		s := &whitening{Process: &system.Process{System: &system.System{Topics: &system.Topics{Config: config.Default()}}}}
+		s.Config.Source.Features = c.features
+		s.Config.Transform.Format, s.Config.Transform.Passthrough, s.Config.Transform.Layout = c.format, c.passthrough, c.layout
+		d, err := format.NewDecoder(s.whitened())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := d.Decode(t.Context(), []byte(c.value), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rec.NumCols() != c.columns {
+			t.Errorf("%v, passthrough %v, %v: %s is read as %v, want %d columns", c.format, c.passthrough, c.layout, c.value, rec.Schema(), c.columns)
+		}
+	}
+}
+
+// A delay of the configuration is obeyed; without one the transactions of all partitions share one bound.
+func TestDelayOfTransactions(t *testing.T) {
+	s := &whitening{Process: &system.Process{System: &system.System{Topics: &system.Topics{Config: config.Default()}}, Rate: source.NewRate(system.MostTransactions)}}
+	if wait, rate := s.gathering(); wait != 0 || rate != s.Rate {
+		t.Errorf("by default they wait for %v, with the bound %p of %p", wait, rate, s.Rate)
+	}
+	s.Config.Transform.MaxDelay = 100 * time.Millisecond
+	if wait, rate := s.gathering(); wait != 100*time.Millisecond || rate != nil {
+		t.Errorf("with max_delay: 100ms they wait for %v, with a bound: %v", wait, rate != nil)
+	}
+}

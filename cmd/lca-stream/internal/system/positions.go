@@ -1,0 +1,220 @@
+package system
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
+)
+
+// Positions decides where partitions are read from.
+type Positions struct {
+	*Models
+
+	starts      *pipeline.Starts // start markers, shared by learner and transform
+	keyedStarts keyedStarts      // … of each partition, with a model for each key
+}
+
+// LearnGroup is the group under which the learner commits.
+func LearnGroup(c *config.Config) string { return c.Source.Group + ".learn" }
+
+// PositionsFor decides where the partitions of a group are read from; model is set for a learner.
+func (s *Positions) PositionsFor(group, model string) *pipeline.Positions {
+	at, stage := source.Earliest, "transform"
+	if model != "" {
+		stage = "learn"
+	}
+	if s.Config.Source.StartOffset == config.StartLatest {
+		at = source.Latest
+	}
+	return &pipeline.Positions{
+		Places: Places{Cluster: s.Cluster}, Starts: s.starts, Group: group, Topic: s.Config.Source.Topic, Start: at, Model: model,
+		Log: s.Log.With("stage", stage),
+	}
+}
+
+// PositionsIn are those of one partition, of the learner of a model id, or of a transform where model is "". With a model for each value its start
+// markers are in the same partition of the checkpoint topic.
+func (s *Positions) PositionsIn(p source.Partition, group, model string) *pipeline.Positions {
+	switch {
+	case !s.Keyed():
+		return s.PositionsFor(group, model)
+	case model != "":
+		return s.KeyedPositions(p.ID)
+	}
+	return s.KeyedTransformPositions(p.ID)
+}
+
+// KeyedPositions decides where the learners of models by key read a partition from.
+func (s *Positions) KeyedPositions(partition int32) *pipeline.Positions {
+	p := s.PositionsFor(LearnGroup(s.Config), "")
+	p.Models = pipeline.ModelsNote(s.Config.Checkpoint.Topic, s.Config.Snapshot.ModelID)
+	p.Starts, p.Home, p.Log = s.keyedStarts.of(partition), s.keyedStarts.of(0), s.Log.With("stage", "learn")
+	return p
+}
+
+// KeyedTransformPositions decides where the transforms read a partition from, with a model for each key.
+func (s *Positions) KeyedTransformPositions(partition int32) *pipeline.Positions {
+	p := s.PositionsFor(s.Config.Source.Group, "")
+	p.Starts, p.Home = s.keyedStarts.of(partition), s.keyedStarts.of(0)
+	return p
+}
+
+// Known reads what is left of a group. With a model for each value the start markers are in as many partitions as the source has.
+func (s *Positions) Known(ctx context.Context, group, model string) (pipeline.Known, error) {
+	look := func(p source.Partition) (pipeline.Known, error) {
+		at := s.PositionsIn(p, group, model)
+		at.Places = Places{Cluster: s.Cluster, Looks: true}
+		return at.Known(ctx)
+	}
+	if !s.Keyed() {
+		return look(source.Partition{})
+	}
+	ours, err := s.Partitions(ctx, s.Config.Checkpoint.Topic)
+	if err != nil {
+		return pipeline.Known{}, err
+	}
+	all, err := look(source.Partition{})
+	clear(all.Markers)
+	for _, p := range all.Topic.Partitions {
+		if err != nil {
+			break
+		}
+		if int(p.ID) >= len(ours) { // the source has gained it, and topics check says so
+			continue
+		}
+		var one pipeline.Known
+		if one, err = look(p); err == nil {
+			all.Take(&one, p)
+		}
+	}
+	return all, err
+}
+
+// Written looks at the ends of outputs and dead letters.
+func (s *Positions) Written(dead pipeline.DeadLetter) *pipeline.Written {
+	w := &pipeline.Written{Group: s.Config.Source.Group, Topics: []string{s.Config.Transform.Topic}}
+	if dead.Topic != "" {
+		w.Topics = append(w.Topics, dead.Topic)
+	}
+	w.Place = func(topic string, of source.Partition) int32 {
+		if topic == dead.Topic {
+			return dead.Place(of.ID)
+		}
+		return of.ID
+	}
+	w.Read = func(topic string, partition int32, _ source.Partition) *pipeline.ReadBack {
+		return s.ReadBackOf(source.Partition{Topic: topic, ID: partition}, source.Latest)
+	}
+	return w
+}
+
+// Ends is what the group has written so far; nil where the topics for it are not there yet.
+func (s *Positions) Ends(ctx context.Context) (*pipeline.Written, error) {
+	dead, err := s.DeadLetter(ctx)
+	if err == nil {
+		_, err = s.Partitions(ctx, s.Config.Transform.Topic)
+	}
+	if errors.As(err, new(*MissingTopic)) {
+		return nil, nil
+	}
+	return s.Written(dead), err
+}
+
+func (s *Positions) startMarkers() *pipeline.Starts {
+	topic := s.Config.Checkpoint.Topic
+	return &pipeline.Starts{Topic: topic, Open: s.OpenLog(topic), End: s.End(topic, source.Latest), Log: s.Log}
+}
+
+// keyedStarts are the start markers of all partitions, with a model for each key: learner and transform share what was read of them.
+type keyedStarts struct {
+	markers func(partition int32) *pipeline.Starts
+
+	mu    sync.Mutex
+	parts map[int32]*pipeline.Starts
+}
+
+// of are the start markers of a source partition.
+func (k *keyedStarts) of(partition int32) *pipeline.Starts {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.parts == nil {
+		k.parts = map[int32]*pipeline.Starts{}
+	}
+	if k.parts[partition] == nil {
+		k.parts[partition] = k.markers(partition)
+	}
+	return k.parts[partition]
+}
+
+// startMarkersOf are the start markers of a source partition with a model for each key.
+func (s *Positions) startMarkersOf(partition int32) *pipeline.Starts {
+	p := source.Partition{Topic: s.Config.Checkpoint.Topic, ID: partition}
+	return &pipeline.Starts{
+		Topic: p.Topic, Partition: partition, Log: s.Log,
+		Open:   func(ctx context.Context) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, 0) },
+		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, at) },
+		End:    func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, source.Latest) },
+	}
+}
+
+// Renewal commits offsets again ten times within their retention, or once an hour if that is not known: mostly the
+// process has no right to ask.
+func (s *Positions) Renewal(ctx context.Context, positions *pipeline.Positions) *pipeline.Renewal {
+	every := time.Hour
+	kept, err := source.OffsetRetention(ctx, s.Cluster, s.Config.Source.Topic)
+	if err != nil {
+		s.Log.Debug("the brokers do not say how long they keep offsets: these are committed again once an hour", "error", err)
+	} else {
+		every = min(every, kept/10)
+	}
+	return &pipeline.Renewal{Every: every, Markers: positions.Markers}
+}
+
+// Gaps decides about records that are gone.
+func (s *Positions) Gaps(positions *pipeline.Positions) *pipeline.Gaps {
+	return &pipeline.Gaps{Skip: s.Config.Source.OnGap == config.Skip, Check: positions.Check, Stats: s.Stats, Log: s.Log}
+}
+
+// LearnerGaps does so for a learner. inRun: it is the learner of `run`, which need not learn what the transform has
+// read.
+func (s *Positions) LearnerGaps(positions *pipeline.Positions, inRun bool) *pipeline.Gaps {
+	g := s.Gaps(positions)
+	g.Learner, g.Keyed = true, s.Keyed()
+	if inRun {
+		g.Done = func(ctx context.Context, p source.Partition) (int64, error) {
+			found, err := source.Committed(ctx, s.Cluster, s.Config.Source.Group, []source.Partition{p})
+			return found[p].Next, err
+		}
+	}
+	return g
+}
+
+// Places implements pipeline.Places with the brokers.
+type Places struct {
+	Cluster *kafkaconn.Cluster
+	Looks   bool // what is committed so far counts: nothing is read by it
+}
+
+// Committed asks the group's coordinator.
+func (p Places) Committed(ctx context.Context, group string, parts []source.Partition) (map[source.Partition]source.Position, error) {
+	if p.Looks {
+		return source.CommittedSoFar(ctx, p.Cluster, group, parts)
+	}
+	return source.Committed(ctx, p.Cluster, group, parts)
+}
+
+// Offsets asks the leaders of the partitions.
+func (p Places) Offsets(ctx context.Context, parts []source.Partition, at source.At) (source.Offsets, error) {
+	return source.ListOffsets(ctx, p.Cluster, parts, at)
+}
+
+// Topic asks any broker.
+func (p Places) Topic(ctx context.Context, name string) (source.Topic, error) {
+	return source.LookUp(ctx, p.Cluster, name)
+}

@@ -1,0 +1,86 @@
+package system
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
+)
+
+// Records of our own topics may go between the look where a topic begins and the first read of it: by retention where it has one, on the
+// embedded broker by compaction.
+func TestOwnTopicWhoseBeginningMoves(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	b.CreateTopic(t, "state", 1, nil)
+	p, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for _, value := range []string{"a", "b", "c"} {
+		if err := p.ProduceSync(t.Context(), &kgo.Record{Topic: "state", Value: []byte(value)}).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s := &Topics{Cluster: c, Log: slog.New(slog.DiscardHandler)}
+	f, err := s.openPartition(t.Context(), source.Partition{Topic: "state"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.DeleteRecords(t, "state", map[int32]int64{0: 2})
+	got, err := f.Fetch(t.Context())
+	if err != nil || len(got.Records) != 1 || string(got.Records[0].Value) != "c" {
+		t.Fatalf("read %v, %v", got.Records, err)
+	}
+}
+
+// Each partition has a decoder of its own; what they leave out is said once.
+func TestLeftOutIsSaidOnce(t *testing.T) {
+	var log bytes.Buffer
+	s := &Topics{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	for range 3 {
+		s.leftOut(format.LeftOut{Of: "plant.Node", Paths: []string{"next", "more"}})
+		s.leftOut(format.LeftOut{Of: "plant.Other", Paths: []string{"next"}, More: 7})
+	}
+	for _, want := range []string{`schema=plant.Node fields="next, more"`, "schema=plant.Other fields=next and_more=7"} {
+		if strings.Count(log.String(), "level=WARN") != 2 || strings.Count(log.String(), want) != 1 {
+			t.Errorf("want %q once:\n%s", want, &log)
+		}
+	}
+}
+
+// Times are written as people write them; what has no zone is UTC, and a duration counts back from now.
+func TestParsePlace(t *testing.T) {
+	now := time.Date(2026, 11, 22, 18, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"2026-11-22":                time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC),
+		"2026-11-22T12:30":          time.Date(2026, 11, 22, 12, 30, 0, 0, time.UTC),
+		"2026-11-22 12:30:05":       time.Date(2026, 11, 22, 12, 30, 5, 0, time.UTC),
+		"2026-11-22T12:00:00+02:00": time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC),
+		"2h":                        now.Add(-2 * time.Hour),
+		"90m":                       now.Add(-90 * time.Minute),
+	} {
+		p, err := ParsePlace("--from", text, now)
+		if err != nil || !p.time.Equal(want) {
+			t.Errorf("%s is %v, %v; want %v", text, p.time, err, want)
+		}
+	}
+	for _, text := range []string{"-2h", "22.11.2026", "2026-13-01", ""} {
+		if p, err := ParsePlace("--from", text, now); err == nil {
+			t.Errorf("%q is taken for %+v", text, p)
+		}
+	}
+}
