@@ -363,6 +363,8 @@ func namedReason(name string) string {
 	}
 	last, alone := words[len(words)-1], len(words) == 1
 	switch {
+	case strings.HasPrefix(name, "__index_level_") || strings.HasPrefix(name, "Unnamed: "):
+		return "an index of pandas, by its name"
 	case ourNames[name]:
 		return "made by lca-stream, by its name"
 	case idWords[last] || alone && idNames[last]:

@@ -166,6 +166,32 @@ func TestEndOfFewRows(t *testing.T) {
 	}
 }
 
+// TestWantedIsWhatAStreamTakes holds that a set of few rows says no more of a stream's first model than is so: how many rows it takes, rounded up to a minibatch.
+func TestWantedIsWhatAStreamTakes(t *testing.T) {
+	for _, d := range []int{1, 8, 52} {
+		x, _, _ := few(1, 3000, d, 0.5, 0)
+		config := DefaultConfig(d)
+		l, err := NewLearner(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		takes := 0
+		for waits := true; waits; _, waits = l.Waiting() {
+			feed(t, l, x.Slice(takes, takes+config.Minibatch, 0, d).(*mat.Dense), config.Minibatch)
+			takes += config.Minibatch
+		}
+		for rows := d + spareRows; rows < takes; rows += 50 {
+			set := config
+			set.Finite = true
+			says := ended(t, set, mat.DenseCopyOf(x.Slice(0, rows, 0, d))).Info.Wanted // 0: it had what a warm-up takes, and began a minibatch
+			if says > uint64(takes) || says <= uint64(rows) && (says > 0 || rows < takes-config.Minibatch) {
+				t.Errorf("d = %d: of %d rows it says that a stream takes %d; it takes %d", d, rows, says, takes)
+			}
+		}
+	}
+}
+
 // ended returns the model of a set, which is finite and positive definite.
 func ended(t *testing.T, c Config, x *mat.Dense) *lca.Model {
 	t.Helper()

@@ -242,7 +242,7 @@ func (l *Learner) endWarmup() (few bool, err error) {
 	if l.wanted = active + spareRows; active == 0 || rows.len() < l.wanted {
 		return true, nil
 	}
-	l.wanted, l.warm = max(l.warmupWanted(), min(l.cfg.Neighbours, replayRowsPerColumn*active)), batch{}
+	l.wanted, l.warm = max(l.warmupWanted(), rows.len()+1), batch{} // a stream that has warmed up waits for its first minibatch
 	if rows.len() >= replayRowsPerColumn*active {
 		if _, err := l.initialise(rows, Step{}); err != nil || l.split {
 			return false, err
