@@ -2,8 +2,8 @@
 # make man     the manual pages, into build/man
 # make demo    the whole system in one process: learns and whitens a stream, and shows what came of it
 # make picture the picture of the status page in README.md, from the page in a browser
-# make test    all tests, with everything they need, on a machine with Go and nothing else
-# make check   make test, and: format, linters, race detector, the build without assembly
+# make test    all tests, those that take long in short, with everything they need, on a machine with Go and nothing else
+# make check   all tests at full length, and: format, linters, race detector, the build without assembly
 # make chaos   hours of faults on real brokers, written as a table to build/chaos.md; SEED=n replays, RUN=TestChaosKill picks
 # make lake    the job of deploy/spark on Spark itself, with executors that are killed, and Iceberg: ten minutes; writes the tables of its page
 # make release-check   the same bytes twice, modules, licences, SBOM, known vulnerabilities; into build/
@@ -35,19 +35,28 @@ demo: build
 picture:
 	go test ./cmd/lca-stream -run 'TestPageInABrowser$$' -count 1 -update
 
+# What takes long is shorter in make test (go test -short): a tenth of the simulations and of the fuzzing, a part of the rows of long streams, one line of
+# Kafka. CHECKED are tests that need another one. make check runs all of it.
+SHORT   := -short
+CHECKED := TestCrowdedCoordinator|TestOffsetsThatTheBrokerForgets|TestKafka38|TestThreeNodes
+SKIP    := -skip '^($(CHECKED))$$'
+
 # Bytes that arrive are fuzzed FUZZ times, guided by coverage; what breaks the reader stays in source/format/testdata/fuzz. By number, because
 # a duration now and then ends in "context deadline exceeded" (golang/go#75804). Inputs are hardly minimised, which took most of the time.
-FUZZ   ?= 20000x
-FUZZED := go test ./source/format -run '^$$' -fuzzminimizetime 10x
+FUZZ   ?= 2000$(TENFOLD)x
+FUZZED := cd source/format && $(CURDIR)/build/format.fuzz -test.run '^$$' -test.fuzzminimizetime 10x -test.fuzzcachedir $(CURDIR)/build/fuzz
 test: tools
-	go vet ./...
-	$(FUZZED) -fuzz 'FuzzDecode$$' -fuzztime $(FUZZ)
-	$(FUZZED) -fuzz 'FuzzAvro$$' -fuzztime 30000x
-	$(FUZZED) -fuzz 'FuzzDecodeProtobuf$$' -fuzztime 5000x
-	$(FUZZED) -fuzz 'FuzzDecodeJSON$$' -fuzztime 7500x
-	$(FUZZED) -fuzz 'FuzzJSONSchema$$' -fuzztime 5000x
-	$(SUMMARY) -- $(LIMIT) $(SLOW) ./...
+	go test -c -fuzz . -o build/format.fuzz ./source/format
+	$(FUZZED) -test.fuzz 'FuzzDecode$$' -test.fuzztime $(FUZZ)
+	$(FUZZED) -test.fuzz 'FuzzAvro$$' -test.fuzztime 3000$(TENFOLD)x
+	$(FUZZED) -test.fuzz 'FuzzDecodeProtobuf$$' -test.fuzztime 500$(TENFOLD)x
+	$(FUZZED) -test.fuzz 'FuzzDecodeJSON$$' -test.fuzztime 750$(TENFOLD)x
+	$(FUZZED) -test.fuzz 'FuzzJSONSchema$$' -test.fuzztime 500$(TENFOLD)x
+	$(SUMMARY) -- $(LIMIT) $(SHORT) $(SKIP) $(SLOW) ./...
 
+check: SHORT   :=
+check: SKIP    :=
+check: TENFOLD := 0
 check: lint test
 	go vet -tags purego ./...
 	$(SUMMARY) -- $(LIMIT) -count 1 ./internal/e2e -run 'TestCrowdedCoordinator$$' -kills 20

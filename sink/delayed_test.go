@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -33,27 +34,36 @@ func TestDelayedProduce(t *testing.T) {
 	brokers := []struct {
 		name       string
 		kind       kafkatest.Kind
-		version    int
 		properties []string
+		version    int
 		repeated   kafka.Error // the answer to a copy of what was answered
 		given      kafka.Error // the answer to what was given up
 	}{
-		{"3.9.1 as before 3.6", kafkatest.Kafka39, 1, []string{unverified}, written, written},
-		{"3.9.1", kafkatest.Kafka39, 1, nil, written, refused},
-		{"4.1.0 version 1", kafkatest.Kafka41, 1, nil, written, refused},
-		{"4.1.0 version 2", kafkatest.Kafka41, 2, nil, refused, refused},
-		{"4.1.0 version 2 unverified", kafkatest.Kafka41, 2, []string{unverified}, refused, refused},
+		{"3.9.1 as before 3.6", kafkatest.Kafka39, []string{unverified}, 1, written, written},
+		{"3.9.1", kafkatest.Kafka39, nil, 1, written, refused},
+		{"4.1.0 version 2 unverified", kafkatest.Kafka41, []string{unverified}, 2, refused, refused},
+		{"4.1.0 version 1", kafkatest.Kafka41, nil, 1, written, refused},
+		{"4.1.0 version 2", kafkatest.Kafka41, nil, 2, refused, refused},
 	}
-	for _, c := range brokers {
-		t.Run(c.name, func(t *testing.T) {
-			b := kafkatest.StartWith(t, c.kind, kafkatest.Setup{Properties: append(c.properties,
+	if testing.Short() {
+		brokers = brokers[3:]
+	}
+	var b *kafkatest.Broker
+	for i, c := range brokers {
+		if was := brokers[max(i-1, 0)]; i == 0 || was.kind != c.kind || !slices.Equal(was.properties, c.properties) {
+			if b != nil {
+				b.Kill()
+			}
+			b = kafkatest.StartWith(t, c.kind, kafkatest.Setup{Properties: append(c.properties,
 				"producer.id.expiration.ms=1000", "producer.id.expiration.check.interval.ms=100")})
+		}
+		t.Run(c.name, func(t *testing.T) {
 			t.Run("repeated", func(t *testing.T) {
-				r := &rig{Broker: b, t: t, name: "repeated", version: c.version}
+				r := &rig{Broker: b, t: t, name: fmt.Sprintf("repeated-%d", i), version: c.version}
 				r.repeatedLater(c.repeated)
 			})
 			t.Run("given up", func(t *testing.T) {
-				r := &rig{Broker: b, t: t, name: "given-up", version: c.version}
+				r := &rig{Broker: b, t: t, name: fmt.Sprintf("given-up-%d", i), version: c.version}
 				r.givenUp(c.given)
 			})
 		})

@@ -15,7 +15,7 @@ import (
 func TestFormerIDIsFenced(t *testing.T) {
 	for _, kind := range []kafkatest.Kind{kafkatest.Embedded, kafkatest.Kafka41} {
 		t.Run(string(kind), func(t *testing.T) {
-			r := &rig{Broker: kafkatest.Start(t, kind), t: t, name: "former", version: 1}
+			r := &rig{Broker: kafkatest.Shared(t, kind), t: t, name: "former", version: 1}
 			out := r.topic("out", 1, nil)
 			old := r.open(time.Minute, nil)
 			mustPut(t, old, []sink.Message{message(out, 0, "old")}, r.claim(out, 1))

@@ -29,7 +29,7 @@ const (
 
 // TestKafka runs every promise of Put on every broker, in every version of transactions that it has. One broker serves all cases of its kind.
 func TestKafka(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("github.com/lca-stream/lca-stream/internal/kafkatest.StartProcess.func1")) // the shared brokers
 	cases := []struct {
 		name string
 		run  func(*testing.T, *rig)
@@ -277,10 +277,9 @@ func testLateCommit(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	wire := &kafkatest.Wire{}
 	k := r.open(4*time.Second, wire) // requests are given up after a second
-	held, deliver := wire.Hold(keyEndTxn)
-	defer deliver()
+	late := wire.Steal(keyEndTxn)
 	err := put(t, k, []sink.Message{message(out, 0, "first")}, r.claim(in, 1))
-	await(t, held)
+	await(t, late.Sent)
 	var want []string
 	switch {
 	case r.version == 2: // EndTxn may be repeated, and was
@@ -300,10 +299,11 @@ func testLateCommit(t *testing.T, r *rig) {
 		done <- k.Put(context.Background(), []sink.Message{message(out, 0, "again")}, r.claim(in, int64(len(want)+1)))
 	}()
 	await(t, second)
-	deliver()
-	time.Sleep(200 * time.Millisecond) // the late request needs to reach the broker; nothing waits for it
-	if got := r.values(out); len(got) != len(want) {
-		t.Errorf("the late EndTxn has committed the open transaction: %v", got)
+	if _, err := late.Deliver(); err != nil {
+		t.Fatal(err)
+	}
+	if state := r.Transaction(t, r.name); state != kafkatest.Ongoing {
+		t.Errorf("after the late EndTxn the open transaction is in state %s", state)
 	}
 	release()
 	if err := <-done; err != nil {
@@ -319,10 +319,15 @@ func testLateRequest(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	wire := &kafkatest.Wire{}
 	k := r.open(2*time.Second, wire) // requests are given up after half a second
-	_, deliver := wire.Hold(r.opening())
+	late := wire.Steal(r.opening())
 	mustPut(t, k, []sink.Message{message(out, 0, "a")}, r.claim(in, 1))
-	deliver()
-	time.Sleep(3500 * time.Millisecond) // the timeout of 2 s, and the broker looks every 0.5 s
+	r.want(out, "0:a") // the commit is complete
+	if _, err := late.Deliver(); err != nil {
+		t.Fatal(err)
+	}
+	if state := r.Transaction(t, r.name); state == kafkatest.Ongoing {
+		t.Error("the late request has opened a transaction")
+	}
 	mustPut(t, k, []sink.Message{message(out, 0, "b")}, r.claim(in, 2))
 	r.want(out, "0:a", "0:b")
 	r.wantOffset(in, 2)
@@ -334,6 +339,16 @@ func (r *rig) opening() int16 {
 		return keyTxnOffsetCommit
 	}
 	return keyAddPartitions
+}
+
+// awaitAborted waits until the broker has ended the open transaction by itself: it looks for those beyond their timeout now and then.
+func (r *rig) awaitAborted() {
+	r.t.Helper()
+	for deadline := time.Now().Add(time.Minute); r.Transaction(r.t, r.name) == kafkatest.Ongoing; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			r.t.Fatal("the broker has not ended a transaction a minute after it began")
+		}
+	}
 }
 
 // A transaction that outlives its timeout is aborted by the broker, which fences its owner for that. No other process
@@ -351,7 +366,7 @@ func testTimeout(t *testing.T, r *rig) {
 		go func() { done <- k.Put(context.Background(), []sink.Message{message(out, 0, "late")}, r.claim(in, 2)) }()
 		await(t, held)
 		resume := wire.Pause()
-		time.Sleep(3500 * time.Millisecond) // the timeout of 2 s, and the broker looks every 0.5 s
+		r.awaitAborted()
 		var next *sink.Kafka
 		if another {
 			next = r.open(2*time.Second, nil)

@@ -16,7 +16,7 @@ import (
 // An upgrade and the way back: owners of both versions take the work over from each other, idle or inside a
 // transaction. Each former owner is fenced, and nothing of what it had open is seen.
 func TestTakeOverBetweenVersions(t *testing.T) {
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for _, c := range []struct{ from, to int }{{1, 2}, {2, 1}, {2, 2}} {
 		t.Run(fmt.Sprintf("from %d to %d", c.from, c.to), func(t *testing.T) {
 			r := &rig{Broker: b, t: t, name: fmt.Sprintf("from%dto%d", c.from, c.to), version: c.from}
@@ -52,7 +52,7 @@ func TestTakeOverBetweenVersions(t *testing.T) {
 // The cluster finalizes version 2 while a producer is at work, or the producer must go back: the version changes
 // between two transactions. Version 2 begins with a new epoch.
 func TestVersionChangesBetweenTransactions(t *testing.T) {
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	r := &rig{Broker: b, t: t, name: "changes", version: 2}
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	wire := &kafkatest.Wire{}
@@ -83,7 +83,7 @@ func TestVersionChangesBetweenTransactions(t *testing.T) {
 func TestVersionIsFinalizedLater(t *testing.T) {
 	for _, kind := range []kafkatest.Kind{kafkatest.Embedded, kafkatest.Kafka41} {
 		t.Run(string(kind), func(t *testing.T) {
-			b := kafkatest.StartWith(t, kind, kafkatest.Setup{Transactions2: kind == kafkatest.Embedded})
+			b := kafkatest.StartWith(t, kind, kafkatest.Setup{Transactions2: kind == kafkatest.Embedded}) // not shared: a test that fails leaves it at version 1
 			r := &rig{Broker: b, t: t, name: "later", version: 1}
 			in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 			b.FinalizeTransactions(t, 1)

@@ -186,7 +186,7 @@ func testCodecs(t *testing.T, b *kafkatest.Broker) {
 }
 
 func testOffsets(t *testing.T, b *kafkatest.Broker) {
-	b.CreateTopic(t, "offsets", 2, nil)
+	b.CreateTopic(t, "offsets", 2, map[string]string{"retention.ms": "-1"}) // the records are of 1970
 	c, ctx := open(t, b.Addrs()...), within(t)
 	plain := producer(t, b.Addrs())
 	for i := range 5 {

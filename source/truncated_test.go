@@ -33,7 +33,7 @@ func follow(t *testing.T, f *source.Fetcher, next int64) {
 }
 
 // lostRecords expects that the next fetch says which records are lost, before it gives any.
-func lostRecords(t *testing.T, f *source.Fetcher, offset, end int64) {
+func lostRecords(t *testing.T, f *source.Fetcher, topic string, offset, end int64) {
 	t.Helper()
 	got, err := f.Fetch(within(t))
 	var truncated *source.TruncatedError
@@ -41,7 +41,7 @@ func lostRecords(t *testing.T, f *source.Fetcher, offset, end int64) {
 		t.Fatalf("read on at %d with %d records, error %v", f.Next(), len(got.Records), err)
 	}
 	t.Log(err)
-	want := source.TruncatedError{Partition: source.Partition{Topic: "events"}, Offset: offset, End: end, Epoch: truncated.Epoch}
+	want := source.TruncatedError{Partition: source.Partition{Topic: topic}, Offset: offset, End: end, Epoch: truncated.Epoch}
 	if diff := cmp.Diff(want, *truncated); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -52,28 +52,26 @@ func lostRecords(t *testing.T, f *source.Fetcher, offset, end int64) {
 // Kafka 3.9 leads on in the same epoch after a crash of its only node, and then no client can see it; after
 // an orderly stop it does not.
 func TestLostDisk(t *testing.T) {
-	for _, c := range []struct {
-		kind kafkatest.Kind
-		down func(*kafkatest.Broker)
-	}{
-		{kafkatest.Kafka41, func(b *kafkatest.Broker) { b.Kill() }},
-		{kafkatest.Kafka39, func(b *kafkatest.Broker) { b.Stop() }},
-	} {
-		t.Run(string(c.kind), func(t *testing.T) {
-			b := kafkatest.Start(t, c.kind)
-			b.CreateTopic(t, "events", 1, nil)
+	for _, kind := range kafkatest.Kinds()[1:] { // of Java
+		t.Run(string(kind), func(t *testing.T) {
+			b := kafkatest.Shared(t, kind)
+			b.CreateTopic(t, "disk", 1, nil)
 			p := producer(t, b.Addrs())
-			config := source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "events"}}
+			config := source.FetcherConfig{Cluster: open(t, b.Addrs()...), Partition: source.Partition{Topic: "disk"}}
 			f := source.NewFetcher(config)
-			fill(t, p, "events", "lost", 7)
+			fill(t, p, "disk", "lost", 7)
 			follow(t, f, 7)
-			c.down(b)
-			b.LoseLogs(t, "events")
+			if kind == kafkatest.Kafka39 {
+				b.Stop()
+			} else {
+				b.Kill()
+			}
+			b.LoseLogs(t, "disk")
 			b.Restart()
-			fill(t, producer(t, b.Addrs()), "events", "new", 12)
-			lostRecords(t, f, 7, 0)
-			config.Offset, config.Epochs = 7, source.Epochs{{Topic: "events"}: 0}
-			lostRecords(t, source.NewFetcher(config), 7, 0)
+			fill(t, producer(t, b.Addrs()), "disk", "new", 12)
+			lostRecords(t, f, "disk", 7, 0)
+			config.Offset, config.Epochs = 7, source.Epochs{{Topic: "disk"}: 0}
+			lostRecords(t, source.NewFetcher(config), "disk", 7, 0)
 
 			// What was not lost before is no fault now: a restart alone truncates nothing.
 			config.Offset, config.Epochs = 0, nil
@@ -81,7 +79,7 @@ func TestLostDisk(t *testing.T) {
 			follow(t, whole, 12)
 			b.Kill()
 			b.Restart()
-			fill(t, producer(t, b.Addrs()), "events", "newer", 3)
+			fill(t, producer(t, b.Addrs()), "disk", "newer", 3)
 			follow(t, whole, 15)
 		})
 	}
@@ -111,5 +109,5 @@ func TestUncleanElection(t *testing.T) {
 	b.Kill(leader)
 	b.Restart(behind)
 	fill(t, producer(t, b.Addrs()), "events", "new", 20)
-	lostRecords(t, f, 11, 5)
+	lostRecords(t, f, "events", 11, 5)
 }

@@ -8,8 +8,8 @@
 //		})
 //	}
 //
-// A real broker takes 3 to 10 seconds to start, so share one: make the cases of a table subtests
-// of one Each, and give each case its own topics.
+// A real broker takes 3 to 10 seconds to start, so the tests of a package share one of each kind (see Shared): each test, and each
+// case of a table, gives its topics names of its own. A test that needs particular settings starts its own.
 //
 // Real brokers need java (17 or later) and, the first time, mvn: the jars come from Maven Central
 // into the user's cache directory (see jars.go). A missing tool fails the test and says how to
@@ -44,15 +44,28 @@ const (
 	Kafka38 Kind = "kafka-3.8.0"
 )
 
-// Kinds are those that Each runs, the quickest first. Kafka38 is not among them: except for KAFKA-17507
+// Kinds are those that Each runs, the quickest first; with -short the two that differ most. Kafka38 is not among them: except for KAFKA-17507
 // it answers as 3.9.1 does, and one more broker in every Each would cost minutes of the suite.
-func Kinds() []Kind { return []Kind{Embedded, Kafka41, Kafka39} }
+func Kinds() []Kind {
+	if testing.Short() {
+		return []Kind{Embedded, Kafka41}
+	}
+	return []Kind{Embedded, Kafka41, Kafka39}
+}
 
-// Each runs body once for each kind of broker, as a subtest named after the kind.
+// Each runs body once for each kind of broker, as a subtest named after the kind, on the brokers that the package shares.
 func Each(t *testing.T, body func(t *testing.T, b *Broker)) {
 	for _, kind := range Kinds() {
-		t.Run(string(kind), func(t *testing.T) { body(t, Start(t, kind)) })
+		t.Run(string(kind), func(t *testing.T) { body(t, Shared(t, kind)) })
 	}
+}
+
+// Older returns the kind of broker, of an older line of Kafka, that a test asks for by name; with -short the newest, which other tests have started.
+func Older(k Kind) Kind {
+	if testing.Short() {
+		return Kafka41
+	}
+	return k
 }
 
 // Broker is one cluster of one or more nodes, which ends with its test.
@@ -107,8 +120,7 @@ type Listener struct {
 func StartWith(t testing.TB, k Kind, s Setup) *Broker {
 	t.Helper()
 	s.Nodes = max(s.Nodes, 1)
-	b := &Broker{Kind: k, t: t, trans: &kafka.Transport{MetadataTTL: 2 * time.Second, ClientID: "kafkatest"}, others: make(map[string][]string)}
-	t.Cleanup(b.trans.CloseIdleConnections)
+	b := &Broker{Kind: k, t: t, trans: transport(t), others: make(map[string][]string)}
 	switch {
 	case k != Embedded:
 		b.addJava(t, s)
@@ -128,6 +140,12 @@ func StartWith(t testing.TB, k Kind, s Setup) *Broker {
 	})
 	b.Restart()
 	return b
+}
+
+func transport(t testing.TB) *kafka.Transport {
+	tr := &kafka.Transport{MetadataTTL: 2 * time.Second, ClientID: "kafkatest"}
+	t.Cleanup(tr.CloseIdleConnections)
+	return tr
 }
 
 func (b *Broker) addJava(t testing.TB, s Setup) {

@@ -42,11 +42,28 @@ func (b *Broker) LateOffsets(t testing.TB, transactionalID, group, topic string,
 // producerOf returns the producer that has a transactional id.
 func producerOf(ctx context.Context, t testing.TB, c *kgo.Client, transactionalID string) (id int64, epoch int16) {
 	t.Helper()
+	state := describe(ctx, t, c, transactionalID)
+	return state.ProducerID, state.ProducerEpoch
+}
+
+// Transaction is the state of a transactional id as its coordinator says it, such as Ongoing.
+func (b *Broker) Transaction(t testing.TB, transactionalID string) string {
+	t.Helper()
+	c, ctx, done := b.kgo(t)
+	defer done()
+	return describe(ctx, t, c, transactionalID).State
+}
+
+// Ongoing is the state of a transaction that is open.
+const Ongoing = "Ongoing"
+
+func describe(ctx context.Context, t testing.TB, c *kgo.Client, transactionalID string) kmsg.DescribeTransactionsResponseTransactionState {
+	t.Helper()
 	req := kmsg.NewPtrDescribeTransactionsRequest()
 	req.TransactionalIDs = []string{transactionalID}
 	res, err := req.RequestWith(ctx, c)
 	if err != nil || len(res.TransactionStates) != 1 || res.TransactionStates[0].ErrorCode != 0 {
 		t.Fatalf("kafkatest: describe transaction %s: %v, %+v", transactionalID, err, res)
 	}
-	return res.TransactionStates[0].ProducerID, res.TransactionStates[0].ProducerEpoch
+	return res.TransactionStates[0]
 }
