@@ -27,7 +27,7 @@ func TestDensityIsNoWorseThanAGaussian(t *testing.T) {
 	} {
 		t.Run(f.stream, func(t *testing.T) {
 			var gaussian, excess []float64
-			for seed := range uint64(2) {
+			for _, seed := range few(2) {
 				r := measured(t, f.stream, lca.PresetDensity, 40+seed)
 				gaussian, excess = append(gaussian, r.Gaussian), append(excess, r.Excess)
 			}
@@ -51,7 +51,7 @@ func TestYoungDensity(t *testing.T) {
 	} {
 		t.Run(f.stream, func(t *testing.T) {
 			var first, then []float64
-			for seed := range uint64(testSeeds) {
+			for _, seed := range few(testSeeds) {
 				first = append(first, measuredRows(t, f.stream, lca.PresetDensity, 60+seed, 500).Gaussian)
 				then = append(then, measuredRows(t, f.stream, lca.PresetDensity, 60+seed, 1000).Gaussian)
 			}
@@ -65,7 +65,7 @@ func TestYoungDensity(t *testing.T) {
 // PresetMetric whitens.
 func TestClustersInNoise(t *testing.T) {
 	var lost []float64
-	for seed := range uint64(4) {
+	for _, seed := range few(4) {
 		lost = append(lost, 1-clustersFound(t, seed))
 	}
 	atMost(t, "1 − ARI", lost, 0.03)

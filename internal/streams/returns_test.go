@@ -66,11 +66,14 @@ func (p pair) trial(seed uint64, rows, turns int) Trial {
 
 // TestReturns holds that a regime that returns is known after 200 rows, whatever the difference between the two is.
 func TestReturns(t *testing.T) {
-	for _, p := range pairs() {
-		for n, preset := range map[int]lca.Preset{3000: lca.PresetDensity, 256: lca.PresetMetric} {
+	for i, p := range pairs() {
+		for _, preset := range presetsOf(i) {
 			t.Run(p.name+" "+preset.String(), func(t *testing.T) {
 				c := online.DefaultConfig(columns)
-				c.Preset, c.Neighbours = preset, n
+				c.Preset, c.Neighbours = preset, 3000
+				if preset == lca.PresetMetric {
+					c.Neighbours = 256
+				}
 				r, err := Measure(c, p.trial(1, regimeRows, 5))
 				if err != nil {
 					t.Fatal(err)

@@ -17,7 +17,7 @@ func TestPOfFreshRows(t *testing.T) {
 	for _, name := range []string{"white noise", "t, 1.5 degrees", "five + 8 noise, mixed", "collinear columns"} {
 		t.Run(name, func(t *testing.T) {
 			var shares []float64
-			for seed := range uint64(testSeeds) {
+			for _, seed := range few(testSeeds) {
 				m, trial := learnt(t, name, lca.KernelAuto, seed, true)
 				n, _ := trial.Fresh.Dims()
 				score, below := make([]float32, n), 0.0
@@ -40,7 +40,7 @@ func TestPOfFreshRows(t *testing.T) {
 func TestPOfManyColumns(t *testing.T) {
 	const d, n, fresh = 100, 1500, 20000
 	var shares []float64
-	for seed := range uint64(testSeeds) {
+	for _, seed := range few(testSeeds) {
 		c := online.DefaultConfig(d)
 		c.Preset = lca.PresetDensity
 		r, score, below := rand.New(rand.NewPCG(seed, 20)), make([]float32, fresh), 0.0

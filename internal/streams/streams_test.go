@@ -9,8 +9,29 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online"
 )
 
-// The floors are for the mean of many seeds. A test has few, so it allows for two standard errors of the difference.
+// The floors are for the mean of many seeds. A test has few, so it allows for two standard errors of the difference. With -short it has one, and allows
+// for nothing.
 const testSeeds = 3
+
+// few are the seeds from 0 to n; with -short the first.
+func few(n int) (all []uint64) {
+	if testing.Short() {
+		n = 1
+	}
+	for seed := range n {
+		all = append(all, uint64(seed))
+	}
+	return all
+}
+
+// presetsOf are both presets; with -short each second case of a test has one of them, the others the other.
+func presetsOf(i int) []lca.Preset {
+	both := []lca.Preset{lca.PresetDensity, lca.PresetMetric}
+	if testing.Short() {
+		return both[i%2 : i%2+1]
+	}
+	return both
+}
 
 // floor is what a stream must reach.
 type floor struct {
@@ -21,7 +42,7 @@ type floor struct {
 
 // TestFloors holds short versions of the floors, for both presets.
 func TestFloors(t *testing.T) {
-	for _, f := range []floor{
+	for i, f := range []floor{
 		{"AR(1) .99", 1, 0.10, 1},
 		{"AR(1) .998", 5, 0.10, 1},
 		{"all columns shrink to a tenth", 1, 1, 1},
@@ -31,10 +52,10 @@ func TestFloors(t *testing.T) {
 		{"a day's cycle in two columns", 1, 0.02, 0},
 		{"two ways to run, in turn", 4, 0.2, 3}, // the metric preset's kernels are wide
 	} {
-		for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
+		for _, preset := range presetsOf(i) {
 			t.Run(f.stream+" "+preset.String(), func(t *testing.T) {
 				var excess, refused, alarms []float64
-				for seed := range uint64(testSeeds) {
+				for _, seed := range few(testSeeds) {
 					r := measured(t, f.stream, preset, seed)
 					excess, refused, alarms = append(excess, r.Excess), append(refused, r.Refused), append(alarms, r.Alarms)
 				}

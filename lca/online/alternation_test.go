@@ -15,7 +15,7 @@ import (
 // the length of a turn, and that there is no alarm and hardly a refused row afterwards; and that a learner that is saved and read goes on with
 // the same bits.
 func TestAlternation(t *testing.T) {
-	for _, turn := range []int{7, 12, 13, 15} { // minibatches; a change must last for twelve
+	for _, turn := range some(1, 13, 7, 12, 15) { // minibatches; a change must last for twelve
 		for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
 			t.Run(fmt.Sprintf("%d %v", turn, preset), func(t *testing.T) {
 				s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.DriftRows = preset, 1000, 600 })
@@ -52,8 +52,8 @@ func TestAlternation(t *testing.T) {
 // TestRestAtOneValue holds that a machine that rests at exactly one value for some hundred rows, and runs for as many, is known in both ways
 // in the end, whichever comes first.
 func TestRestAtOneValue(t *testing.T) {
-	for seed, rest := range []int{8, 13} {
-		for first := range 2 {
+	for seed, rest := range some(1, 8, 13) {
+		for _, first := range some(1, 0, 1) {
 			t.Run(fmt.Sprintf("%d %d", rest, first), func(t *testing.T) {
 				s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.DriftRows = lca.PresetDensity, 1000, 600 })
 				s.r = rand.New(rand.NewPCG(uint64(seed), 19))
@@ -96,17 +96,20 @@ func TestFaultsAreNotAlternation(t *testing.T) {
 // TestRareFaultsDoNotRecur holds that a fault that comes for a while, without or with good rows in between, and again after thousands of rows, is
 // no second way to run: it is refused each time, and never learnt.
 func TestRareFaultsDoNotRecur(t *testing.T) {
-	for name, event := range map[string][]int{ // minibatches of the fault, and good ones, in turn
-		"a burst":         {9},
-		"a loose contact": {4, 2, 4, 2, 4, 2, 4},
-		"flickering":      {3, 1, 3, 1, 3, 1, 3},
-	} {
-		t.Run(name, func(t *testing.T) {
+	for _, c := range some(1, []struct {
+		name  string
+		event []int // minibatches of the fault, and good ones, in turn
+	}{
+		{"a loose contact", []int{4, 2, 4, 2, 4, 2, 4}},
+		{"a burst", []int{9}},
+		{"flickering", []int{3, 1, 3, 1, 3, 1, 3}},
+	}...) {
+		t.Run(c.name, func(t *testing.T) {
 			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.DriftRows = lca.PresetDensity, 1000, 1000 })
 			fault := func() *mat.Dense { return s.minibatch(3, 30) }
 			s.learn(80, s.law(3))
-			for range 4 {
-				for i, n := range event {
+			for range some(2, 0, 1, 2, 3) { // times that it comes
+				for i, n := range c.event {
 					draw := fault
 					if i%2 == 1 {
 						draw = s.law(3)

@@ -70,7 +70,7 @@ func mostly(m *machine, normal func() []float64, share float64, at func() float6
 // moves now and then it stays constant, whatever the values, and each move is the clearest anomaly. One that leaves for good, or begins to vary, is learnt after as many
 // rows as any change. So is one that moves in one row of thirty, once enough of them have come.
 func TestConstantColumn(t *testing.T) {
-	for _, preset := range []lca.Preset{lca.PresetMetric, lca.PresetDensity} {
+	for _, preset := range some(1, lca.PresetMetric, lca.PresetDensity) {
 		for _, finite := range []bool{false, true} {
 			t.Run(fmt.Sprint(preset, " finite ", finite), func(t *testing.T) {
 				t.Parallel()
