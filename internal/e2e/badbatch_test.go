@@ -47,7 +47,7 @@ func badBatches() []badBatch {
 func TestBadBatchesAreSetAside(t *testing.T) {
 	t.Parallel()
 	const memoryBoundMiB = 256
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "batches", settings{partitions: 1, features: "[a, b, c]"})
 	for _, topic := range []string{"in", "dead"} {
 		b.AlterTopic(t, s.topic(topic), map[string]string{"max.message.bytes": strconv.Itoa(20 << 20)})
@@ -130,7 +130,7 @@ func asProduced(b, was []byte) []byte {
 // Without a dead-letter topic such a batch stops the program as any bad record does.
 func TestBadBatchStopsByDefault(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "stopbatch", settings{partitions: 1, features: "[a, b, c]"})
 	if code := b.Produce(t, s.topic("in"), badBatches()[0].batch.Bytes(t)); code != 0 {
 		t.Fatalf("refused by the broker with code %d", code)

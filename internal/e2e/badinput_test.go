@@ -52,7 +52,7 @@ var badInput = []struct {
 func TestBadInputEndsAsDocumented(t *testing.T) {
 	t.Parallel()
 	const memoryBoundMiB = 400 // 17 MiB of input is held a few times over; a leak or a bomb is far above
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "bad", settings{partitions: 1, features: "[a, b, c]"})
 	for _, topic := range []string{"in", "dead"} {
 		b.AlterTopic(t, s.topic(topic), map[string]string{"max.message.bytes": strconv.Itoa(20 << 20)})
@@ -111,7 +111,7 @@ func TestBadInputEndsAsDocumented(t *testing.T) {
 // and loses nothing: once the topic is named, the next start goes on from that record.
 func TestBadInputStopsByDefault(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "stop", settings{partitions: 1, features: "[a, b, c]"})
 	var values [][]byte
 	for range 30 {

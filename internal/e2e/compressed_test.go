@@ -23,7 +23,7 @@ import (
 // dead letter does not fit. In no case does the process stop.
 func TestCompressedInput(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "packed", settings{partitions: 1, features: "[a, b, c]"})
 	rng := rand.New(rand.NewPCG(3, 4))
 	row := func() string {

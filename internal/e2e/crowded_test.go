@@ -33,7 +33,7 @@ func TestCrowdedCoordinator(t *testing.T) {
 	s.await(s.name, 2000, run)
 	for range *crowdedKills {
 		run.killInside(s.topic("out"))
-		before := s.committedSoFar()
+		before := s.committedSoFar(s.name)
 		run.start()
 		s.await(s.name, before+2000, run)
 	}
@@ -46,9 +46,9 @@ func TestCrowdedCoordinator(t *testing.T) {
 	t.Logf("%d messages, %d kills: %d take-overs found the offset of an aborted transaction", messages, *crowdedKills, strings.Count(lastLines(run.log, 1<<30), "is that of an aborted transaction"))
 }
 
-// committedSoFar is the sum of what the group shows as committed now.
-func (s *stream) committedSoFar() (sum int64) {
-	for _, next := range s.LastCommitted(s.t, s.name) {
+// committedSoFar is the sum of what a group shows as committed now.
+func (s *stream) committedSoFar(group string) (sum int64) {
+	for _, next := range s.LastCommitted(s.t, group) {
 		sum += next
 	}
 	return sum

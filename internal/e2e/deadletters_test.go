@@ -17,7 +17,7 @@ import (
 // values, and none stops the process. One that takes less than a cut dead letter is refused at the start, by its number.
 func TestNarrowDeadLetterTopic(t *testing.T) {
 	t.Parallel()
-	s := newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "narrow", settings{partitions: 1, features: "[a, b, c]"})
+	s := newStream(t, kafkatest.Shared(t, kafkatest.Kafka41), "narrow", settings{partitions: 1, features: "[a, b, c]"})
 	limit := func(bytes int) {
 		s.AlterTopic(t, s.topic("dead"), map[string]string{"max.message.bytes": strconv.Itoa(bytes)})
 	}

@@ -6,6 +6,6 @@
 // everything is read, stop it with SIGTERM, and let the judge read the topics. There is nothing in
 // this package but tests.
 //
-// Each test has a broker of its own and waits more than it computes, so all run next to each other, except those that
-// measure memory or set variables of the environment.
+// The tests wait more than they compute, so all run next to each other, on the brokers that they share (see kafkatest.Shared), except those that
+// measure memory or set variables of the environment. A test that stops its broker, or needs one with other settings, has its own.
 package e2e

@@ -20,7 +20,7 @@ const sensorColumns = "[temperature, pressure, flow, current, voltage, vibration
 // the judge, every input record once, in order, versions never going back, bad ones dead-lettered; as Arrow, and as JSON.
 func TestWhitenedRecordsAreRight(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for _, c := range []struct {
 		name string
 		settings
@@ -59,7 +59,7 @@ func TestWhitenedRecordsAreRight(t *testing.T) {
 // kill -9 at random moments while records flow: the same judge finds the same, and one alarm of each row below alarms.p_below.
 func TestKillNine(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -74,6 +74,10 @@ func TestKillNine(t *testing.T) {
 		{"kill-both", settings{partitions: 3, features: sensorColumns, pBelow: 0.2, imputes: true}, "json", 6, []string{"learn", "transform"}},
 		{"kill-keyed", settings{partitions: 3, features: sensorColumns, pBelow: 0.02, byKey: true}, "arrow", 4, []string{"learn", "transform"}},
 	} {
+		versions, anomalies := 10, 100
+		if testing.Short() {
+			c.kills, versions, anomalies = 2, 4, 30
+		}
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b, c.name, c.settings)
 			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Format: c.format, Rows: 1 << 30, PerMessage: 20, Rate: 1500, Bad: 0.01, Invalid: 0.05})
@@ -104,14 +108,14 @@ func TestKillNine(t *testing.T) {
 			for _, p := range programs {
 				p.stop()
 			}
-			v := s.check(done.Rows, 10)
+			v := s.check(done.Rows, versions)
 			if v.Messages != done.Messages || v.DeadLetters != done.Bad {
 				t.Errorf("judged %d messages, %d dead letters; written were %d, %d", v.Messages, v.DeadLetters, done.Messages, done.Bad)
 			}
 			if (v.ImputedRows > 0) != c.imputes {
 				t.Errorf("%d rows have features that were filled", v.ImputedRows)
 			}
-			if v.Alarms["anomaly"] < 100 {
+			if v.Alarms["anomaly"] < anomalies {
 				t.Errorf("%d alarms of single rows", v.Alarms["anomaly"])
 			}
 			if v.Aborted == 0 {
@@ -125,7 +129,7 @@ func TestKillNine(t *testing.T) {
 // itself fenced, writes nothing more, and ends with exit code 3.
 func TestZombieIsFenced(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka39)
+	b := kafkatest.Shared(t, kafkatest.Older(kafkatest.Kafka39))
 	s := newStream(t, b, "zombie", settings{partitions: 3, static: true, features: sensorColumns})
 	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1500, Invalid: 0.05})
 	old := s.program("run")

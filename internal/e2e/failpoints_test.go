@@ -30,7 +30,7 @@ func TestChaosFailpoints(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for _, c := range []struct {
 		name   string
 		byKey  bool
@@ -96,7 +96,7 @@ func (s *stream) visitPlaces(places map[string][]string, what string) {
 			v.start()
 		}
 	}
-	s.await(s.name, s.committed(s.name)+20, transform, learn)
+	s.await(s.name, s.committedSoFar(s.name)+20, transform, learn)
 	stop()
 	done := wait()
 	s.await(s.name, int64(done.Messages+done.Bad), transform, learn)

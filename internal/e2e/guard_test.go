@@ -20,7 +20,7 @@ import (
 // with exit code 2, by name and with the remedy.
 func TestTopicsAreCheckedAtTheStart(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "start", settings{partitions: 3, features: sensorColumns})
 	b.CreateTopic(t, "start-narrow", 2, nil)
 	b.CreateTopic(t, "start-deleted", 1, nil)
@@ -53,7 +53,7 @@ func TestTopicsAreCheckedAtTheStart(t *testing.T) {
 // A topic that is deleted under the program ends it within a bounded time, by name.
 func TestTopicDeletedWhileRunning(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for _, topic := range []string{"out", "check", "dead", "alarms"} {
 		t.Run(topic, func(t *testing.T) {
 			t.Parallel() // each waits for the time that brokers are given to find the topic again

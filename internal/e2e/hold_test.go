@@ -16,7 +16,7 @@ import (
 // what is written while the learner warms up is whitened when it is done, also if the transform dies meanwhile.
 func TestLatestBeforeTheFirstModel(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for name, static := range map[string]bool{"group": false, "static": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newStream(t, b, "hold-"+name, settings{partitions: 1, static: static, features: "[a, b, c]"})
@@ -66,16 +66,13 @@ func historyFirst(t *testing.T, b *kafkatest.Broker) {
 		s.wantOnce(p+1, 0, each, transform, learn)
 	}
 	untilReady(t, address, true, "")
-	first := "0"
-	for _, r := range s.ReadCommitted(t, s.topic("out")) {
-		for _, h := range r.Headers {
-			if h.Key == "lca-model-version" && (first == "0" || len(h.Value) < len(first)) {
-				first = string(h.Value)
-			}
-		}
+	if first := s.versions()[0]; first != 3*each {
+		t.Errorf("the first version is of %d rows, want the history of %d", first, 3*each)
 	}
-	if first != strconv.Itoa(3*each) {
-		t.Errorf("the first version is of %s rows, want the history of %d", first, 3*each)
+	for _, r := range s.ReadCommitted(t, s.topic("out")) {
+		if by, err := strconv.Atoi(recordHeader(r, "lca-model-version")); err != nil || by < 3*each {
+			t.Fatalf("a row is whitened by version %d: %v", by, err)
+		}
 	}
 	for _, want := range []string{"the history is learnt before the first model is published", `"the history is learnt"`} {
 		if log := lastLines(learn.log, 100); !strings.Contains(log, want) {

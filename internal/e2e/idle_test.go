@@ -14,10 +14,14 @@ import (
 // process. It ends with exit code 3 though no record comes. Left alone it goes on.
 func TestIdleWorkersNoticeThatTheyAreFenced(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []kafkatest.Kind{kafkatest.Kafka41, kafkatest.Kafka38} {
+	kinds := []kafkatest.Kind{kafkatest.Kafka41, kafkatest.Kafka38}
+	if testing.Short() {
+		kinds = kinds[:1]
+	}
+	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			t.Parallel()
-			s := newStream(t, kafkatest.Start(t, kind), "silent", settings{partitions: 1, static: true, features: "[a, b, c]"})
+			s := newStream(t, kafkatest.Shared(t, kind), "silent", settings{partitions: 1, static: true, features: "[a, b, c]"})
 			s.rows(0, 2000)
 			learn := s.program("learn")
 			s.await("silent.learn", 2000, learn)

@@ -19,7 +19,7 @@ import (
 // the model of its own key, whose versions only grow, and every row of a key is learnt once.
 func TestModelForEachKey(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	const machines, rows = 12, 700
 	s := newStream(t, b, "fleet", settings{
 		partitions: 4, features: "[a, b]",

@@ -18,7 +18,7 @@ import (
 func TestDamagedCheckpointOfOneKey(t *testing.T) {
 	t.Parallel()
 	r := &keyedReplay{flags: []string{"replay", "--set", "lca.neighbours=60"}}
-	r.stream = newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "damaged", settings{
+	r.stream = newStream(t, kafkatest.Shared(t, kafkatest.Kafka41), "damaged", settings{
 		partitions: replayPartitions, features: "[a, b]", more: "model: {by: key, memory: 1MiB}\nminibatch: {rows: 50}\n",
 	})
 	r.fill("in", func(int32, int) bool { return true })
@@ -55,7 +55,7 @@ func TestDamagedCheckpointOfOneKey(t *testing.T) {
 func TestSettingsOfOtherPartitions(t *testing.T) {
 	t.Parallel()
 	r := &keyedReplay{}
-	r.stream = newStream(t, kafkatest.Start(t, kafkatest.Kafka38), "settings", settings{
+	r.stream = newStream(t, kafkatest.Shared(t, kafkatest.Older(kafkatest.Kafka38)), "settings", settings{
 		partitions: replayPartitions, features: "[a, b]", more: "model: {by: key, memory: 1MiB}\nminibatch: {rows: 50}\n",
 	})
 	r.fill("in", func(p int32, _ int) bool { return p == 0 })

@@ -15,7 +15,7 @@ const keyedMore = "model: {by: key}\nminibatch: {rows: 50}\n"
 func TestModelsByKeyInAnotherPartition(t *testing.T) {
 	t.Parallel()
 	r := &keyedReplay{}
-	r.stream = newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "elsewhere", settings{partitions: replayPartitions, features: "[a, b]", more: keyedMore})
+	r.stream = newStream(t, kafkatest.Shared(t, kafkatest.Kafka41), "elsewhere", settings{partitions: replayPartitions, features: "[a, b]", more: keyedMore})
 	r.fill("in", func(p int32, _ int) bool { return p == 1 })
 	learn := r.program("learn", "--set", "lca.neighbours=60")
 	r.await("elsewhere.learn", r.messages(), learn)

@@ -38,7 +38,7 @@ const (
 // partitions learnt again, of all models, also of those that have learnt beyond the committed offset.
 func TestReplayForEachKey(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for name, columns := range map[string]bool{"bykey": false, "bycolumn": true} {
 		t.Run(name, func(t *testing.T) {
 			by := "key"

@@ -20,7 +20,7 @@ import (
 // has a new one, with later versions. The learner is killed in between.
 func TestModelIsRetired(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	const rows = 300
 	s := newStream(t, b, "idle", settings{
 		partitions: 1, features: "[a, b]",

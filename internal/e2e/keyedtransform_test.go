@@ -74,24 +74,24 @@ func TestKeyedTransform(t *testing.T) {
 }
 
 func newFleet(t *testing.T, b *kafkatest.Broker) *fleet {
-	s := &stream{Broker: b, t: t, name: "fleet", dir: t.TempDir()}
+	s := &stream{Broker: b, t: t, name: "keyed", dir: t.TempDir()}
 	s.file = s.dir + "/stream.yaml"
 	text := fmt.Sprintf(`kafka: {brokers: [%s]}
-source: {topic: fleet-in, group: fleet, features: [a, b, c]}
+source: {topic: keyed-in, group: keyed, features: [a, b, c]}
 model: {by: key, memory: 1MiB}
-snapshot: {topic: fleet-snap, keep: 2}
-checkpoint: {topic: fleet-check}
-transform: {topic: fleet-out, until_model: pass_through}
+snapshot: {topic: keyed-snap, keep: 2}
+checkpoint: {topic: keyed-check}
+transform: {topic: keyed-out, until_model: pass_through}
 http: {listen: ""}
 `, b.Addrs()[0])
 	if err := os.WriteFile(s.file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	compacted := map[string]string{"cleanup.policy": "compact"}
-	b.CreateTopic(t, "fleet-in", keyedPartitions, nil)
-	b.CreateTopic(t, "fleet-out", keyedPartitions, nil)
-	b.CreateTopic(t, "fleet-snap", keyedPartitions, compacted)
-	b.CreateTopic(t, "fleet-check", keyedPartitions, compacted)
+	b.CreateTopic(t, "keyed-in", keyedPartitions, nil)
+	b.CreateTopic(t, "keyed-out", keyedPartitions, nil)
+	b.CreateTopic(t, "keyed-snap", keyedPartitions, compacted)
+	b.CreateTopic(t, "keyed-check", keyedPartitions, compacted)
 	f := &fleet{stream: s, random: rand.New(rand.NewPCG(1, 2)), slots: map[string]snapshot.Slots{}, newest: map[string]uint64{}, as: map[string]*lca.Model{}}
 	for i := range 6 {
 		x := mat.NewDense(200, 3, nil)

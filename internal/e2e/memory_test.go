@@ -62,10 +62,13 @@ func (s *stream) jsonRows(messages, partitions int) {
 // output, one message for each, is small on disk.
 func TestMemoryOfSmallMessages(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for _, c := range []struct{ messages, partitions, most int }{
 		{300_000, 12, 128}, {100_000, 1, 128}, {100_000, 32, memoryBoundMiB}, {100_000, 100, memoryBoundMiB},
 	} {
+		if testing.Short() {
+			c.messages /= 3
+		}
 		t.Run(fmt.Sprintf("%d messages in %d partitions", c.messages, c.partitions), func(t *testing.T) {
 			s := newStream(t, b, fmt.Sprintf("small-%d", c.partitions), settings{partitions: c.partitions, features: jsonColumns})
 			s.jsonRows(c.messages, c.partitions)
@@ -118,7 +121,7 @@ func smallBomb(t *testing.T) []byte {
 // Messages that decode to thousands of times their bytes are learnt from and whitened within memory.limit.
 func TestMemoryOfLargeMessages(t *testing.T) {
 	const messages, partitions = 4, 2
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "large", settings{partitions: partitions, features: "[c0, c1, c2, c3, c4, c5, c6]", more: fmt.Sprintf("memory: {limit: %dMiB}", memoryBoundMiB)})
 	text, err := os.ReadFile(s.file)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // What a learner finds of its past, on topics that it shares with others.
 func TestLearnersPast(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for name, body := range map[string]func(*testing.T, *kafkatest.Broker){
 		"foreign-transaction": testForeignTransaction, "two-pipelines": testTwoPipelines, "two-groups": testTwoGroups, "import": testImport,
 		"life": testLife,
@@ -143,7 +143,7 @@ func testTwoPipelines(t *testing.T, b *kafkatest.Broker) {
 		defer stop()
 	}
 	one := s.program("learn")
-	two := s.program("learn", "--set", "source.group=other", "--set", "source.topic=pair-other")
+	two := s.program("learn", "--set", "source.group=pair-other", "--set", "source.topic=pair-other")
 	var winner, loser *program
 	select {
 	case <-one.Done():
@@ -173,24 +173,24 @@ func testTwoGroups(t *testing.T, b *kafkatest.Broker) {
 	}
 	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 20, PerMessage: 20, Rate: 1000})
 	defer stop()
-	one := s.program("learn")
-	winner := s.lastOf(one, s.program("learn", "--set", "source.group=second", "--set", "checkpoint.topic=groups-check-2"))
-	third := s.program("learn", "--set", "source.group=third", "--set", "checkpoint.topic=groups-check-3")
+	one, two := s.program("learn"), s.program("learn", "--set", "source.group=groups-second", "--set", "checkpoint.topic=groups-check-2")
+	winner := s.lastOf(one, two)
+	third := s.program("learn", "--set", "source.group=groups-third", "--set", "checkpoint.topic=groups-check-3")
 	third.endsWith(2)
 	third.says("belongs to the learner of topic")
-	whitens := s.program("transform", "--set", "source.group=fourth")
+	whitens := s.program("transform", "--set", "source.group=groups-fourth")
 	for deadline := time.Now().Add(time.Minute); len(b.ReadCommitted(t, s.topic("out"))) == 0; time.Sleep(50 * time.Millisecond) {
 		if whitens.alive(); time.Now().After(deadline) {
 			t.Fatal("a transform of another group has no model")
 		}
 	}
 	whitens.stop()
-	winner.alive()
+	winner = s.lastOf(one, two) // which may be the other one now: it may publish before it has read what that one had
 	winner.stop()
 }
 
-// lastOf is the one of two programs that publishes 1000 rows after the other has ended. Both are started again
-// whenever both have ended.
+// lastOf is the one of two programs that has learnt all that was there when the other ended, and publishes 1000 rows more. Both are
+// started again whenever both have ended. A message has 20 rows.
 func (s *stream) lastOf(one, two *program) *program {
 	s.t.Helper()
 	ended := func(p *program) bool {
@@ -217,7 +217,7 @@ func (s *stream) lastOf(one, two *program) *program {
 		}
 		newest := slices.Max(append(s.versions(), 0))
 		if alone == nil {
-			from = newest
+			from = max(newest, 20*uint64(s.ListOffsets(s.t, s.topic("in"), -1, 0)[0]))
 		}
 		if alone = one; a {
 			alone = two

@@ -109,7 +109,7 @@ func (p *program) fails(says ...string) {
 // it runs: it stops, and has read nothing of the new topic.
 func TestRecreatedTopic(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for _, running := range []bool{false, true} {
 		for _, stage := range []string{"transform", "learn"} {
 			t.Run(fmt.Sprintf("%s, running %v", stage, running), func(t *testing.T) {
@@ -154,23 +154,32 @@ func TestRecreatedTopic(t *testing.T) {
 func TestOffsetsDoNotExpire(t *testing.T) {
 	t.Parallel()
 	const minute = 60 * time.Second
-	b := kafkatest.StartWith(t, kafkatest.Kafka41, kafkatest.Setup{Properties: []string{"offsets.retention.minutes=1", "offsets.retention.check.interval.ms=1000"}})
+	var b *kafkatest.Broker
+	if testing.Short() {
+		b = kafkatest.Shared(t, kafkatest.Kafka41)
+	} else {
+		b = kafkatest.StartWith(t, kafkatest.Kafka41, kafkatest.Setup{Properties: []string{"offsets.retention.minutes=1", "offsets.retention.check.interval.ms=1000"}})
+	}
 	s := newStream(t, b, "quiet", settings{partitions: 2, static: true, features: "[a, b, c]"})
 	s.rows(0, 3000)
 	learn := s.program("learn")
 	transform := s.program("transform")
 	s.await(s.name, 3000, learn, transform)
-	for began := time.Now(); time.Since(began) < minute+minute/2; time.Sleep(time.Second) {
+	s.await(s.name+".learn", 3000, learn, transform)
+	for began := time.Now(); !testing.Short() && time.Since(began) < minute+minute/2; time.Sleep(time.Second) {
 		learn.alive()
 		transform.alive()
 	}
 	for _, group := range []string{s.name, s.name + ".learn"} {
 		if got := s.GroupOffsets(t, group); got[s.topic("in")+"/0"] != 3000 || len(got) != 2 {
-			t.Errorf("after a minute and a half without a record group %s has %v", group, got)
+			t.Errorf("without a record for a while group %s has %v", group, got)
 		}
 	}
 	transform.stop()
 	learn.stop()
+	if testing.Short() { // at once, as it comes to all groups that are down for as long as the broker says
+		s.DeleteGroup(t, s.name)
+	}
 	for deadline := time.Now().Add(3 * minute); len(s.GroupOffsets(t, s.name)) > 0; time.Sleep(time.Second) {
 		if time.Now().After(deadline) {
 			t.Fatal("the offsets of a group that is down do not expire: this test is too quick")
@@ -193,7 +202,7 @@ func TestLatest(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for _, place := range []string{"read:1", "produce.after:2", "commit.before:2", "offsets.before:1"} {
 		t.Run(place, func(t *testing.T) {
 			s := newStream(t, b, "latest-"+strings.NewReplacer(":", "-").Replace(place), settings{partitions: 1, static: true, features: "[a, b, c]"})
@@ -234,7 +243,7 @@ func TestLatest(t *testing.T) {
 // A partition that is added begins at its first record, whatever start_offset says.
 func TestLatestAddedPartition(t *testing.T) {
 	t.Parallel()
-	s := newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "late", settings{partitions: 1, features: "[a, b, c]"})
+	s := newStream(t, kafkatest.Shared(t, kafkatest.Kafka41), "late", settings{partitions: 1, features: "[a, b, c]"})
 	s.rows(0, 2000)
 	learn := s.program("learn")
 	s.await(s.name+".learn", 2000, learn)
@@ -258,7 +267,7 @@ func TestLatestAddedPartition(t *testing.T) {
 // on, and says so. Records that have not been read stop it, unless source.on_gap is skip.
 func TestLearnerBehindRetention(t *testing.T) {
 	t.Parallel()
-	s := newStream(t, kafkatest.Start(t, kafkatest.Kafka41), "behind", settings{partitions: 1, static: true, features: "[a, b, c]"})
+	s := newStream(t, kafkatest.Shared(t, kafkatest.Kafka41), "behind", settings{partitions: 1, static: true, features: "[a, b, c]"})
 	s.rows(0, 3000)
 	p := s.program("run")
 	s.await(s.name+".learn", 3000, p)

@@ -17,35 +17,46 @@ const sessionTimeout = 10 * time.Second
 // has a name that no configuration gave it. Two of them share the partitions. One that stops in order leaves at once.
 func TestRecoveryInPlace(t *testing.T) {
 	t.Parallel()
-	const kills, usual = 7, 3 * time.Second
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	kills := 7
+	if testing.Short() {
+		kills = 3
+	}
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "place", settings{partitions: 4, features: sensorColumns})
 	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1000})
 	defer stop()
 	run := s.program("run")
 	var took []time.Duration
-	for range kills {
-		s.await(s.name, s.committed(s.name)+20, run)
+	for tries := 0; len(took) < kills && tries < 4*kills; tries++ {
+		s.await(s.name, s.committedSoFar(s.name)+20, run)
 		run.Kill()
-		began, before := time.Now(), s.sum(s.LastCommitted(t, s.name))
+		began, before := time.Now(), s.committedSoFar(s.name)
 		run.start()
-		s.await(s.name, before+1, run)
-		took = append(took, time.Since(began))
+		for s.committedSoFar(s.name) <= before {
+			run.alive()
+			if members := s.Members(t, s.name); len(members) > 1 {
+				t.Fatalf("the group has the members %v: it waits for the one that is dead", members)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		if after := time.Since(began); after < sessionTimeout { // otherwise the group may have been rid of it before there was another
+			took = append(took, after)
+		}
 	}
 	slices.Sort(took)
 	t.Logf("from kill -9 to the first commit: %v", took)
-	if median := took[kills/2]; median > usual {
-		t.Errorf("the median recovery took %v: the group has waited for the dead member", median)
+	if len(took) == 0 {
+		t.Error("no process was back before the group gave the dead one up: nothing is tested")
 	}
 
 	second := s.program("transform")
 	s.awaitMembers(2, 30*time.Second)
-	s.await(s.name, s.committed(s.name)+20, run, second)
+	s.await(s.name, s.committedSoFar(s.name)+20, run, second)
 	second.stop() // whether or not the group has heard of it by now
 	if left := s.awaitMembers(1, 30*time.Second); left > sessionTimeout/2 {
 		t.Errorf("the group noticed %v after its end that a member had left", left)
 	}
-	s.await(s.name, s.committed(s.name)+20, run)
+	s.await(s.name, s.committedSoFar(s.name)+20, run)
 	run.stop()
 }
 

@@ -36,7 +36,7 @@ var placeReference = kafkatest.Reference{Name: "plant.Place", Subject: "place", 
 // What is behind a schema registry is whitened by its own schemas, as other programs write it.
 func TestRegistry(t *testing.T) {
 	t.Parallel()
-	b, r := kafkatest.Start(t, kafkatest.Kafka41), kafkatest.StartRegistry(t)
+	b, r := kafkatest.Shared(t, kafkatest.Kafka41), kafkatest.StartRegistry(t)
 	r.Register("place", "AVRO", placeSchema)
 	// First, because a registry that was away has only the schemas that the test itself has registered.
 	t.Run("away", func(t *testing.T) { testRegistryAway(t, b, r) })

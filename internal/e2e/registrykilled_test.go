@@ -22,11 +22,11 @@ func testRegistryKilled(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry
 			wait, end := b.Load(t, load)
 			run := s.program("run", "--set", "transform.max_delay=300ms") // so that transactions are open for longer
 			for range kills {
-				s.await(s.name, s.committed(s.name)+20, run)
+				s.await(s.name, s.committedSoFar(s.name)+20, run)
 				run.killInside(s.topic("out"))
 				run.start()
 			}
-			s.await(s.name, s.committed(s.name)+20, run)
+			s.await(s.name, s.committedSoFar(s.name)+20, run)
 			end()
 			done := wait()
 			s.await(s.name, int64(done.Messages+done.Bad), run)

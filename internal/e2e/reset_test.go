@@ -19,7 +19,7 @@ func TestResetSeesStaticTransform(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "unseen", settings{partitions: 1, static: true, features: sensorColumns})
 	s.bin = bin
 	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 20, PerMessage: 20, Rate: 1000})

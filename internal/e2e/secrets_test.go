@@ -100,7 +100,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	} {
 		args := append([]string{"run", "--set", "http.listen=127.0.0.1:" + port, "--set", "http.debug_endpoints=true"}, more...)
 		p := s.program(args...)
-		s.await(s.name, s.committed(s.name)+30, p)
+		s.await(s.name, s.committedSoFar(s.name)+30, p)
 		arguments, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(p.Pid())).Output()
 		if err != nil {
 			t.Fatal(err)

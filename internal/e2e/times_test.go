@@ -20,7 +20,7 @@ import (
 // dead letters and alarms, each once. Topics of before Kafka 3.6 have such records.
 func TestAnyTimestampGoesThrough(t *testing.T) {
 	t.Parallel()
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "times", settings{partitions: 1, features: "[a, b]", pBelow: 0.99})
 	b.AlterTopic(t, s.topic("in"), map[string]string{"message.timestamp.after.max.ms": strconv.Itoa(math.MaxInt64), "retention.ms": "-1"})
 	for _, topic := range []string{"out", "dead", "alarms"} {

@@ -60,7 +60,7 @@ func first(t *testing.T, c *kafka.Client, topic string) string {
 
 // What was acknowledged outlives a kill and a stop, on every kind of broker, at the same address.
 func TestRestartKeepsData(t *testing.T) {
-	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent(), goleak.IgnoreAnyFunction("github.com/lca-stream/lca-stream/internal/kafkatest.StartProcess.func1")) // the shared brokers
 	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
 		b.CreateTopic(t, "events", 2, map[string]string{"max.message.bytes": "2000000"})
 		produce(t, b.Client(), "events", "before")
