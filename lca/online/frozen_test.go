@@ -44,7 +44,7 @@ func TestStuckColumnAgainAndAgain(t *testing.T) {
 // TestFrozenInPartitions holds that it does not matter over how many partitions the rows come.
 func TestFrozenInPartitions(t *testing.T) {
 	for _, parts := range []int{3, 7, 100} {
-		for seed := uint64(1); seed <= 2; seed++ {
+		for _, seed := range some[uint64](1, 1, 2) {
 			m := newMachine(t, seed+2, 6, .8, func(c *Config) { c.Neighbours = 1000 })
 			m.parts = parts
 			m.learn(6037, m.next)
@@ -63,7 +63,7 @@ func TestFrozenInPartitions(t *testing.T) {
 
 // TestFrozenFromAnyRow holds that no regime begins with a feed that has frozen, from whatever row of a minibatch on.
 func TestFrozenFromAnyRow(t *testing.T) {
-	for _, d := range []int{3, 8} {
+	for _, d := range some(1, 8, 3) {
 		for from := 1; from < 100; from += 49 {
 			m := newMachine(t, uint64(from), d, .3, func(c *Config) { c.Neighbours = 1000 })
 			m.learn(6000+from, m.next)

@@ -12,7 +12,7 @@ import (
 // TestFrozenWithDriftOff holds that a feed which freezes is not learnt with Drift off, with or without noise, however long that lasts, and that all is as before
 // when it is over.
 func TestFrozenWithDriftOff(t *testing.T) {
-	for _, gate := range []float64{20, lca.Auto} {
+	for _, gate := range some[float64](1, lca.Auto, 20) {
 		for _, noise := range []float64{0, .02} {
 			if gate == lca.Auto && noise == 0 {
 				continue // as TestStuckWithDriftOff
@@ -35,7 +35,7 @@ func TestFrozenWithDriftOff(t *testing.T) {
 // TestLongRest holds that with Drift off a machine is known when it runs again, after it has rested for longer than the pool has rows, and that the learner is the
 // same if it was restored in between.
 func TestLongRest(t *testing.T) {
-	for _, gate := range []float64{20, lca.Auto} {
+	for _, gate := range some[float64](1, lca.Auto, 20) {
 		for _, c := range []struct{ neighbours, rest int }{{3000, 2000}, {1000, 16_000}} {
 			t.Run(fmt.Sprint(gate, c), func(t *testing.T) {
 				m := newMachine(t, 2, 8, .3, func(f *Config) {
@@ -99,8 +99,8 @@ func TestNothingNewWithDriftOff(t *testing.T) {
 // TestStuckWithDriftOff holds that what is kept does not return for rows that are refused because a column, or all, stand still, nor for a fault in a part of the
 // rows; and that the alarm for rows that are refused comes.
 func TestStuckWithDriftOff(t *testing.T) {
-	for _, gate := range []float64{20, lca.Auto} {
-		for seed := uint64(1); seed <= 2; seed++ {
+	for _, gate := range some[float64](1, lca.Auto, 20) {
+		for _, seed := range some[uint64](1, 1, 2) {
 			for name, columns := range map[string]int{"one column": 1, "all columns": 3} {
 				m := newMachine(t, seed, 3, .8, func(c *Config) { c.Neighbours, c.OutlierGate, c.Drift = 1000, gate, false })
 				m.learn(5000, m.next)

@@ -13,7 +13,7 @@ import (
 // TestOldLevelWithDriftOff holds that rows at a level of long ago do not cost the model of now with Drift off: what is kept may return for them, and then what it
 // has replaced returns as soon; a row now and then is nothing but refused. A learner that is restored has the same state.
 func TestOldLevelWithDriftOff(t *testing.T) {
-	for _, gate := range []float64{20, lca.Auto} {
+	for _, gate := range some[float64](1, lca.Auto, 20) {
 		for _, minibatch := range []int{100, 1} {
 			t.Run(fmt.Sprint(gate, minibatch), func(t *testing.T) {
 				seed, rise := uint64(1), 20_000
@@ -105,7 +105,7 @@ func TestHeldIsOfDriftOff(t *testing.T) {
 
 // TestQuietRestWithDriftOff holds that rows at rest which are known are learnt with Drift off, although none of them is far and they have not come for long.
 func TestQuietRestWithDriftOff(t *testing.T) {
-	for seed := uint64(1); seed <= 2; seed++ {
+	for _, seed := range some[uint64](1, 1, 2) {
 		m := newMachine(t, seed, 6, .8, func(c *Config) { c.Neighbours, c.OutlierGate, c.Drift = 1000, 20, false })
 		rest := func() []float64 {
 			x := m.next()

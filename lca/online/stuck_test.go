@@ -84,7 +84,7 @@ func TestStuckWithinAMinibatch(t *testing.T) {
 
 // TestIdleFeed holds that rows are learnt while a feed repeats its last one because the machine is idle, each time another one, once that has come a few times.
 func TestIdleFeed(t *testing.T) {
-	for _, idle := range []int{6, 16} {
+	for _, idle := range some(1, 16, 6) {
 		t.Run(fmt.Sprint(idle), func(t *testing.T) {
 			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.WarmupRows = lca.PresetDensity, 2000, 2000 })
 			turn := func() (alarms []Alarm) {

@@ -15,7 +15,7 @@ import (
 // TestWake holds that a machine that was at rest when the stream began, up to the noise of its sensors, is known one warm-up after it has begun to run,
 // and that a fault that is as loud in all columns, once the machine is known, must last as long as any other change.
 func TestWake(t *testing.T) {
-	for _, noise := range []float64{1e-6, 1e-3, 0.02} {
+	for _, noise := range some(1, 1e-3, 1e-6, 0.02) {
 		t.Run(fmt.Sprint(noise), func(t *testing.T) {
 			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours = lca.PresetDensity, 3000 })
 			s.r = rand.New(rand.NewPCG(6, 18))
@@ -81,7 +81,7 @@ func TestEarlyNoise(t *testing.T) {
 
 // TestRestsAsLongAsThePool holds that a machine which begins at rest, and then rests for as long as the pool has rows, is learnt as one after a few returns.
 func TestRestsAsLongAsThePool(t *testing.T) {
-	for seed := range uint64(2) {
+	for _, seed := range some[uint64](1, 0, 1) {
 		s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours = lca.PresetDensity, 2000 })
 		s.r = rand.New(rand.NewPCG(seed, 21))
 		turn := func() (alarms []Alarm) {
@@ -113,7 +113,7 @@ func scaled(x *mat.Dense, by float64) *mat.Dense {
 // TestLongRests holds that a machine which rests for long, runs for less, and has done both when the first model is made, is known in both ways
 // from then on: no row is refused and no alarm raised, although for many minibatches in a row nothing but rest has come.
 func TestLongRests(t *testing.T) {
-	for seed, c := range []struct {
+	for seed, c := range some(1, []struct {
 		name       string
 		rest, runs int // minibatches
 		noise      float64
@@ -121,7 +121,7 @@ func TestLongRests(t *testing.T) {
 		{"noise of sensors", 20, 7, 0.02},
 		{"long", 25, 8, 0.1},
 		{"one value", 20, 9, 0},
-	} {
+	}...) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.WarmupRows = lca.PresetDensity, 1500, 1500 })
 			s.r = rand.New(rand.NewPCG(uint64(seed), 20))
