@@ -13,8 +13,11 @@ import (
 // by hand. The generator is a module of its own; go downloads avo for it like every other dependency.
 func TestAssemblyIsGenerated(t *testing.T) {
 	dir := t.TempDir()
-	names := []string{"kernel_amd64.s", "stubs_amd64.go", "wrappers_amd64.go"}
-	run := exec.Command("go", "run", ".", "-out", filepath.Join(dir, names[0]), "-stubs", filepath.Join(dir, names[1]), "-wrappers", filepath.Join(dir, names[2]), "-pkg", "kernel")
+	if err := os.Mkdir(filepath.Join(dir, "amd64"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	names := []string{"amd64/kernel_amd64.s", "amd64/stubs_amd64.go", "wrappers_amd64.go"}
+	run := exec.Command("go", "run", ".", "-out", filepath.Join(dir, names[0]), "-stubs", filepath.Join(dir, names[1]), "-wrappers", filepath.Join(dir, names[2]), "-pkg", "amd64")
 	run.Dir = "_asm"
 	if out, err := run.CombinedOutput(); err != nil {
 		t.Fatalf("the generator failed (it needs avo: go mod download in lca/internal/kernel/_asm): %v\n%s", err, out)

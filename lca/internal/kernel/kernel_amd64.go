@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-//go:generate go run -C _asm . -out kernel_amd64.s -stubs stubs_amd64.go -wrappers wrappers_amd64.go -pkg kernel
+//go:generate go run -C _asm . -out amd64/kernel_amd64.s -stubs amd64/stubs_amd64.go -wrappers wrappers_amd64.go -pkg amd64
 
 // native lists the assembly that this processor and operating system can run, the fastest first.
 func native() (list []*implementation) {

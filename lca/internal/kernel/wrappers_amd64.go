@@ -7,6 +7,8 @@ package kernel
 import (
 	"math/bits"
 	"unsafe"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel/amd64"
 )
 
 // Each wrapper takes slices and passes pointers to the assembly. It first checks that the slices are long enough,
@@ -79,20 +81,20 @@ func avx512() *implementation {
 // The tiles of a panel and of half a panel, tallest first; each does what the ones before it left over.
 var (
 	tiles32AVX512 = []tileHeight[float32]{
-		{rows: 14, tile: tile32x14AVX512Asm},
-		{rows: 8, tile: tile32x8AVX512Asm},
-		{rows: 4, tile: tile32x4AVX512Asm},
-		{rows: 2, tile: tile32x2AVX512Asm},
-		{rows: 1, tile: tile32x1AVX512Asm},
+		{rows: 14, tile: amd64.Tile32x14AVX512},
+		{rows: 8, tile: amd64.Tile32x8AVX512},
+		{rows: 4, tile: amd64.Tile32x4AVX512},
+		{rows: 2, tile: amd64.Tile32x2AVX512},
+		{rows: 1, tile: amd64.Tile32x1AVX512},
 	}
 
 	halfTiles32AVX512 = []tileHeight[float32]{
-		{rows: 28, tile: tile32x28HalfAVX512Asm},
-		{rows: 16, tile: tile32x16HalfAVX512Asm},
-		{rows: 8, tile: tile32x8HalfAVX512Asm},
-		{rows: 4, tile: tile32x4HalfAVX512Asm},
-		{rows: 2, tile: tile32x2HalfAVX512Asm},
-		{rows: 1, tile: tile32x1HalfAVX512Asm},
+		{rows: 28, tile: amd64.Tile32x28HalfAVX512},
+		{rows: 16, tile: amd64.Tile32x16HalfAVX512},
+		{rows: 8, tile: amd64.Tile32x8HalfAVX512},
+		{rows: 4, tile: amd64.Tile32x4HalfAVX512},
+		{rows: 2, tile: amd64.Tile32x2HalfAVX512},
+		{rows: 1, tile: amd64.Tile32x1HalfAVX512},
 	}
 )
 
@@ -108,7 +110,7 @@ func rowMax32AVX512(s []float32) float32 {
 	n := len(s) &^ (lanes - 1)
 	m := rowMax(s[n:])
 	if n > 0 {
-		m = max(m, rowMax32AVX512Asm(&s[0], n))
+		m = max(m, amd64.RowMax32AVX512(&s[0], n))
 	}
 	return m
 }
@@ -116,7 +118,7 @@ func rowMax32AVX512(s []float32) float32 {
 func findGE32AVX512(s []float32, v float32) int {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
-		if j := findGE32AVX512Asm(&s[0], n, v); j < n {
+		if j := amd64.FindGE32AVX512(&s[0], n, v); j < n {
 			return j
 		}
 	}
@@ -128,7 +130,7 @@ func pick32AVX512(index []int32, value, s []float32, first int32, v float32) int
 		return 0
 	}
 	_, _ = index[len(s)-1], value[len(s)-1]
-	return pick32AVX512Asm(&index[0], &value[0], &s[0], len(s)&^(lanes-1), first, v)
+	return amd64.Pick32AVX512(&index[0], &value[0], &s[0], len(s)&^(lanes-1), first, v)
 }
 
 // spmv32AVX512 checks the last index only: the indices ascend.
@@ -138,7 +140,7 @@ func spmv32AVX512(dst, panel []float32, index []int32, value []float32) {
 	if n := len(index); n > 0 {
 		_ = panel[int(index[n-1])*32+32-1]
 	}
-	spmv32AVX512Asm(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
+	amd64.Spmv32AVX512(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
 }
 
 // scatterAdd32AVX512 checks the last index only: the indices ascend.
@@ -146,7 +148,7 @@ func scatterAdd32AVX512(sums []float32, index []int32, value []float32, factor f
 	value = value[:len(index)]
 	if n := len(index); n > 0 {
 		_ = sums[index[n-1]]
-		scatterAdd32AVX512Asm(&sums[0], &index[0], &value[0], n, factor)
+		amd64.ScatterAdd32AVX512(&sums[0], &index[0], &value[0], n, factor)
 	}
 }
 
@@ -154,7 +156,7 @@ func axpy32AVX512(sums, row []float32, factor float32) {
 	n := len(row) &^ (lanes - 1)
 	sums = sums[:len(row)]
 	if n > 0 {
-		axpy32AVX512Asm(&sums[0], &row[0], n, factor)
+		amd64.Axpy32AVX512(&sums[0], &row[0], n, factor)
 	}
 	axpy32(sums[n:], row[n:], factor)
 }
@@ -163,7 +165,7 @@ func meanResidual32AVX512(mean, residual, sum, q []float32, factor float32) {
 	n := len(mean) &^ (lanes - 1)
 	residual, sum, q = residual[:len(mean)], sum[:len(mean)], q[:len(mean)]
 	if n > 0 {
-		meanResidual32AVX512Asm(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
+		amd64.MeanResidual32AVX512(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
 	}
 	meanResidual(mean[n:], residual[n:], sum[n:], q[n:], factor)
 }
@@ -172,27 +174,27 @@ func expRow32AVX512(s []float32, max float32) (sum, dot float32) {
 	if len(s) < lanes {
 		return 0, 0
 	}
-	return expRow32AVX512Asm(&s[0], len(s)&^(lanes-1), max)
+	return amd64.ExpRow32AVX512(&s[0], len(s)&^(lanes-1), max)
 }
 
 func expAdd32AVX512(s, before, sums []float32, max, factor float32) (sum, dot float32) {
 	n := len(s)
 	_, _ = before[n-1], sums[n-1]
-	return expAdd32AVX512Asm(&s[0], &before[0], &sums[0], n&^(lanes-1), max, factor)
+	return amd64.ExpAdd32AVX512(&s[0], &before[0], &sums[0], n&^(lanes-1), max, factor)
 }
 
 func studentRow32AVX512(s []float32, max, rate, least float32, power int) (sum, pulled, squares float32) {
 	if len(s) < lanes {
 		return 0, 0, 0
 	}
-	return studentRow32AVX512Asm(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
+	return amd64.StudentRow32AVX512(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
 }
 
 func scale32AVX512(dst, src, s []float32) {
 	if len(s) > 0 {
 		end := len(s)*32 - 1
 		_, _ = dst[end], src[end]
-		scale32AVX512Asm(&dst[0], &src[0], &s[0], len(s))
+		amd64.Scale32AVX512(&dst[0], &src[0], &s[0], len(s))
 	}
 }
 
@@ -200,7 +202,7 @@ func addTo32AVX512(dst []float64, src []float32) {
 	n := len(dst) &^ (lanes - 1)
 	src = src[:len(dst)]
 	if n > 0 {
-		addTo32AVX512Asm(&dst[0], &src[0], n)
+		amd64.AddTo32AVX512(&dst[0], &src[0], n)
 	}
 	addTo(dst[n:], src[n:])
 }
@@ -209,14 +211,14 @@ func subFrom32AVX512(dst []float64, src []float32) {
 	n := len(dst) &^ (lanes - 1)
 	src = src[:len(dst)]
 	if n > 0 {
-		subFrom32AVX512Asm(&dst[0], &src[0], n)
+		amd64.SubFrom32AVX512(&dst[0], &src[0], n)
 	}
 	subFrom(dst[n:], src[n:])
 }
 
 func norms32AVX512(dst, panel []float32) {
 	_ = dst[32-1]
-	norms32AVX512Asm(&dst[0], unsafe.SliceData(panel), len(panel)/32)
+	amd64.Norms32AVX512(&dst[0], unsafe.SliceData(panel), len(panel)/32)
 }
 
 func centrePanel32AVX512(panel, x []float32, ldx int, o []float32, rows int) {
@@ -226,7 +228,7 @@ func centrePanel32AVX512(panel, x []float32, ldx int, o []float32, rows int) {
 	}
 	if n > 0 {
 		_, _ = panel[(rows-1)*32+n-1], x[(rows-1)*ldx+n-1]
-		centrePanel32AVX512Asm(&panel[0], 32, &x[0], &o[0], ldx, n, rows)
+		amd64.CentrePanel32AVX512(&panel[0], 32, &x[0], &o[0], ldx, n, rows)
 	}
 	if n < len(o) {
 		centrePanel(panel[n:], x[n:], ldx, o[n:], rows)
@@ -236,7 +238,7 @@ func centrePanel32AVX512(panel, x []float32, ldx int, o []float32, rows int) {
 func clamp32AVX512(s []float32) {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
-		clamp32AVX512Asm(&s[0], n)
+		amd64.Clamp32AVX512(&s[0], n)
 	}
 	clamp(s[n:])
 }
@@ -244,20 +246,20 @@ func clamp32AVX512(s []float32) {
 // The tiles of a panel and of half a panel, tallest first; each does what the ones before it left over.
 var (
 	tiles64AVX512 = []tileHeight[float64]{
-		{rows: 14, tile: tile64x14AVX512Asm},
-		{rows: 8, tile: tile64x8AVX512Asm},
-		{rows: 4, tile: tile64x4AVX512Asm},
-		{rows: 2, tile: tile64x2AVX512Asm},
-		{rows: 1, tile: tile64x1AVX512Asm},
+		{rows: 14, tile: amd64.Tile64x14AVX512},
+		{rows: 8, tile: amd64.Tile64x8AVX512},
+		{rows: 4, tile: amd64.Tile64x4AVX512},
+		{rows: 2, tile: amd64.Tile64x2AVX512},
+		{rows: 1, tile: amd64.Tile64x1AVX512},
 	}
 
 	halfTiles64AVX512 = []tileHeight[float64]{
-		{rows: 28, tile: tile64x28HalfAVX512Asm},
-		{rows: 16, tile: tile64x16HalfAVX512Asm},
-		{rows: 8, tile: tile64x8HalfAVX512Asm},
-		{rows: 4, tile: tile64x4HalfAVX512Asm},
-		{rows: 2, tile: tile64x2HalfAVX512Asm},
-		{rows: 1, tile: tile64x1HalfAVX512Asm},
+		{rows: 28, tile: amd64.Tile64x28HalfAVX512},
+		{rows: 16, tile: amd64.Tile64x16HalfAVX512},
+		{rows: 8, tile: amd64.Tile64x8HalfAVX512},
+		{rows: 4, tile: amd64.Tile64x4HalfAVX512},
+		{rows: 2, tile: amd64.Tile64x2HalfAVX512},
+		{rows: 1, tile: amd64.Tile64x1HalfAVX512},
 	}
 )
 
@@ -273,7 +275,7 @@ func rowMax64AVX512(s []float64) float64 {
 	n := len(s) &^ (lanes - 1)
 	m := rowMax(s[n:])
 	if n > 0 {
-		m = max(m, rowMax64AVX512Asm(&s[0], n))
+		m = max(m, amd64.RowMax64AVX512(&s[0], n))
 	}
 	return m
 }
@@ -281,7 +283,7 @@ func rowMax64AVX512(s []float64) float64 {
 func findGE64AVX512(s []float64, v float64) int {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
-		if j := findGE64AVX512Asm(&s[0], n, v); j < n {
+		if j := amd64.FindGE64AVX512(&s[0], n, v); j < n {
 			return j
 		}
 	}
@@ -293,7 +295,7 @@ func pick64AVX512(index []int32, value, s []float64, first int32, v float64) int
 		return 0
 	}
 	_, _ = index[len(s)-1], value[len(s)-1]
-	return pick64AVX512Asm(&index[0], &value[0], &s[0], len(s)&^(lanes-1), first, v)
+	return amd64.Pick64AVX512(&index[0], &value[0], &s[0], len(s)&^(lanes-1), first, v)
 }
 
 // spmv64AVX512 checks the last index only: the indices ascend.
@@ -303,7 +305,7 @@ func spmv64AVX512(dst, panel []float64, index []int32, value []float64) {
 	if n := len(index); n > 0 {
 		_ = panel[int(index[n-1])*16+16-1]
 	}
-	spmv64AVX512Asm(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
+	amd64.Spmv64AVX512(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
 }
 
 // scatterAdd64AVX512 checks the last index only: the indices ascend.
@@ -311,7 +313,7 @@ func scatterAdd64AVX512(sums []float64, index []int32, value []float64, factor f
 	value = value[:len(index)]
 	if n := len(index); n > 0 {
 		_ = sums[index[n-1]]
-		scatterAdd64AVX512Asm(&sums[0], &index[0], &value[0], n, factor)
+		amd64.ScatterAdd64AVX512(&sums[0], &index[0], &value[0], n, factor)
 	}
 }
 
@@ -319,7 +321,7 @@ func axpy64AVX512(sums, row []float64, factor float64) {
 	n := len(row) &^ (lanes - 1)
 	sums = sums[:len(row)]
 	if n > 0 {
-		axpy64AVX512Asm(&sums[0], &row[0], n, factor)
+		amd64.Axpy64AVX512(&sums[0], &row[0], n, factor)
 	}
 	axpy64(sums[n:], row[n:], factor)
 }
@@ -328,7 +330,7 @@ func meanResidual64AVX512(mean, residual, sum, q []float64, factor float64) {
 	n := len(mean) &^ (lanes - 1)
 	residual, sum, q = residual[:len(mean)], sum[:len(mean)], q[:len(mean)]
 	if n > 0 {
-		meanResidual64AVX512Asm(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
+		amd64.MeanResidual64AVX512(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
 	}
 	meanResidual(mean[n:], residual[n:], sum[n:], q[n:], factor)
 }
@@ -337,27 +339,27 @@ func expRow64AVX512(s []float64, max float64) (sum, dot float64) {
 	if len(s) < lanes {
 		return 0, 0
 	}
-	return expRow64AVX512Asm(&s[0], len(s)&^(lanes-1), max)
+	return amd64.ExpRow64AVX512(&s[0], len(s)&^(lanes-1), max)
 }
 
 func expAdd64AVX512(s, before, sums []float64, max, factor float64) (sum, dot float64) {
 	n := len(s)
 	_, _ = before[n-1], sums[n-1]
-	return expAdd64AVX512Asm(&s[0], &before[0], &sums[0], n&^(lanes-1), max, factor)
+	return amd64.ExpAdd64AVX512(&s[0], &before[0], &sums[0], n&^(lanes-1), max, factor)
 }
 
 func studentRow64AVX512(s []float64, max, rate, least float64, power int) (sum, pulled, squares float64) {
 	if len(s) < lanes {
 		return 0, 0, 0
 	}
-	return studentRow64AVX512Asm(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
+	return amd64.StudentRow64AVX512(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
 }
 
 func scale64AVX512(dst, src, s []float64) {
 	if len(s) > 0 {
 		end := len(s)*16 - 1
 		_, _ = dst[end], src[end]
-		scale64AVX512Asm(&dst[0], &src[0], &s[0], len(s))
+		amd64.Scale64AVX512(&dst[0], &src[0], &s[0], len(s))
 	}
 }
 
@@ -365,7 +367,7 @@ func addTo64AVX512(dst []float64, src []float64) {
 	n := len(dst) &^ (lanes - 1)
 	src = src[:len(dst)]
 	if n > 0 {
-		addTo64AVX512Asm(&dst[0], &src[0], n)
+		amd64.AddTo64AVX512(&dst[0], &src[0], n)
 	}
 	addTo(dst[n:], src[n:])
 }
@@ -374,14 +376,14 @@ func subFrom64AVX512(dst []float64, src []float64) {
 	n := len(dst) &^ (lanes - 1)
 	src = src[:len(dst)]
 	if n > 0 {
-		subFrom64AVX512Asm(&dst[0], &src[0], n)
+		amd64.SubFrom64AVX512(&dst[0], &src[0], n)
 	}
 	subFrom(dst[n:], src[n:])
 }
 
 func norms64AVX512(dst, panel []float64) {
 	_ = dst[16-1]
-	norms64AVX512Asm(&dst[0], unsafe.SliceData(panel), len(panel)/16)
+	amd64.Norms64AVX512(&dst[0], unsafe.SliceData(panel), len(panel)/16)
 }
 
 func centrePanel64AVX512(panel, x []float64, ldx int, o []float64, rows int) {
@@ -391,7 +393,7 @@ func centrePanel64AVX512(panel, x []float64, ldx int, o []float64, rows int) {
 	}
 	if n > 0 {
 		_, _ = panel[(rows-1)*16+n-1], x[(rows-1)*ldx+n-1]
-		centrePanel64AVX512Asm(&panel[0], 16, &x[0], &o[0], ldx, n, rows)
+		amd64.CentrePanel64AVX512(&panel[0], 16, &x[0], &o[0], ldx, n, rows)
 	}
 	if n < len(o) {
 		centrePanel(panel[n:], x[n:], ldx, o[n:], rows)
@@ -401,18 +403,18 @@ func centrePanel64AVX512(panel, x []float64, ldx int, o []float64, rows int) {
 func clamp64AVX512(s []float64) {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
-		clamp64AVX512Asm(&s[0], n)
+		amd64.Clamp64AVX512(&s[0], n)
 	}
 	clamp(s[n:])
 }
 
 // The tiles that round to float32, tallest first.
 var tilesF32AVX512 = []tileF32Height{
-	{rows: 14, tile: tileF32x14AVX512Asm},
-	{rows: 8, tile: tileF32x8AVX512Asm},
-	{rows: 4, tile: tileF32x4AVX512Asm},
-	{rows: 2, tile: tileF32x2AVX512Asm},
-	{rows: 1, tile: tileF32x1AVX512Asm},
+	{rows: 14, tile: amd64.TileF32x14AVX512},
+	{rows: 8, tile: amd64.TileF32x8AVX512},
+	{rows: 4, tile: amd64.TileF32x4AVX512},
+	{rows: 2, tile: amd64.TileF32x2AVX512},
+	{rows: 1, tile: amd64.TileF32x1AVX512},
 }
 
 // tilePrefetchAVX512 prefetches one cache line with each step of the tallest tile.
@@ -426,18 +428,18 @@ func tileF32AVX512(c []float32, ldc int, a []float64, rs int, b []float64, depth
 }
 
 func centreAVX512(dst []float64, ld int, x, mean []float64, rows int) {
-	centreBy(centreAVX512Asm, dst, ld, x, mean, rows)
+	centreBy(amd64.CentreAVX512, dst, ld, x, mean, rows)
 }
 
 func centreFromF32AVX512(dst []float64, ld int, x []float32, mean []float64, rows int) {
-	centreBy(centreFromF32AVX512Asm, dst, ld, x, mean, rows)
+	centreBy(amd64.CentreFromF32AVX512, dst, ld, x, mean, rows)
 }
 
 func centreF32AVX512(dst []float32, x, mean []float64) {
 	n := len(dst) &^ (lanes - 1)
 	x, mean = x[:len(dst)], mean[:len(dst)]
 	if n > 0 {
-		centreF32AVX512Asm(&dst[0], &x[0], &mean[0], n)
+		amd64.CentreF32AVX512(&dst[0], &x[0], &mean[0], n)
 	}
 	centreF32(dst[n:], x[n:], mean[n:])
 }
@@ -445,14 +447,14 @@ func centreF32AVX512(dst []float32, x, mean []float64) {
 func rotAVX512(strip []float64, ld int, c, s []float64) {
 	if n := len(c); n > 0 {
 		_, _ = strip[n*ld+RotWidth-1], s[n-1]
-		rotAVX512Asm(&strip[0], ld, &c[0], &s[0], n)
+		amd64.RotAVX512(&strip[0], ld, &c[0], &s[0], n)
 	}
 }
 
 func symvAVX512(p, a []float64, ld int, v []float64, n int) {
 	if n%8 == 0 && n > 0 {
 		_, _, _ = p[n-1], a[7*ld+n-1], v[n-1]
-		symvAVX512Asm(&p[0], &a[0], ld, &v[0], n)
+		amd64.SymvAVX512(&p[0], &a[0], ld, &v[0], n)
 		return
 	}
 	symv(p, a, ld, v, n)
@@ -462,7 +464,7 @@ func subScaleAVX512(dst, x, o []float64, s float64) {
 	n := len(dst) &^ (lanes - 1)
 	x, o = x[:len(dst)], o[:len(dst)]
 	if n > 0 {
-		subScaleAVX512Asm(&dst[0], &x[0], &o[0], s, n)
+		amd64.SubScaleAVX512(&dst[0], &x[0], &o[0], s, n)
 	}
 	subScale(dst[n:], x[n:], o[n:], s)
 }
@@ -471,7 +473,7 @@ func addDiffAVX512(sum, x, o []float64) {
 	n := len(sum) &^ (lanes - 1)
 	x, o = x[:len(sum)], o[:len(sum)]
 	if n > 0 {
-		addDiffAVX512Asm(&sum[0], &x[0], &o[0], n)
+		amd64.AddDiffAVX512(&sum[0], &x[0], &o[0], n)
 	}
 	addDiff(sum[n:], x[n:], o[n:])
 }
@@ -480,7 +482,7 @@ func addSquaresAVX512(sum, x, o []float64) {
 	n := len(sum) &^ (lanes - 1)
 	x, o = x[:len(sum)], o[:len(sum)]
 	if n > 0 {
-		addSquaresAVX512Asm(&sum[0], &x[0], &o[0], n)
+		amd64.AddSquaresAVX512(&sum[0], &x[0], &o[0], n)
 	}
 	addSquares(sum[n:], x[n:], o[n:])
 }
@@ -489,7 +491,7 @@ func fadeAVX512(dst, x []float64, keep, s float64) {
 	n := len(dst) &^ (lanes - 1)
 	x = x[:len(dst)]
 	if n > 0 {
-		fadeAVX512Asm(&dst[0], &x[0], keep, s, n)
+		amd64.FadeAVX512(&dst[0], &x[0], keep, s, n)
 	}
 	fade(dst[n:], x[n:], keep, s)
 }
@@ -499,7 +501,7 @@ func addPairAVX512(m *PairMoments, x, y, o, limit []float64, most, w float64) {
 	square, product, apart := m.Square[:len(m.Sum)], m.Product[:len(m.Sum)], m.Apart[:len(m.Sum)]
 	x, y, o, limit = x[:len(m.Sum)], y[:len(m.Sum)], o[:len(m.Sum)], limit[:len(m.Sum)]
 	if n > 0 {
-		addPairAVX512Asm(&m.Sum[0], &square[0], &product[0], &apart[0], &x[0], &y[0], &o[0], &limit[0], most, w, n)
+		amd64.AddPairAVX512(&m.Sum[0], &square[0], &product[0], &apart[0], &x[0], &y[0], &o[0], &limit[0], most, w, n)
 	}
 	if n < len(m.Sum) {
 		addPair(&PairMoments{m.Sum[n:], square[n:], product[n:], apart[n:]}, x[n:], y[n:], o[n:], limit[n:], most, w)
@@ -510,7 +512,7 @@ func maxAbsAVX512(x []float64) uint64 {
 	n := len(x) &^ (lanes - 1)
 	m := maxAbs(x[n:])
 	if n > 0 {
-		m = max(m, maxAbsAVX512Asm(&x[0], n))
+		m = max(m, amd64.MaxAbsAVX512(&x[0], n))
 	}
 	return m
 }
@@ -580,10 +582,10 @@ func avx2() *implementation {
 
 // The tiles of half a panel, tallest first; each does what the ones before it left over.
 var halfTiles32AVX2 = []tileHeight[float32]{
-	{rows: 6, tile: tile32x6AVX2Asm},
-	{rows: 4, tile: tile32x4AVX2Asm},
-	{rows: 2, tile: tile32x2AVX2Asm},
-	{rows: 1, tile: tile32x1AVX2Asm},
+	{rows: 6, tile: amd64.Tile32x6AVX2},
+	{rows: 4, tile: amd64.Tile32x4AVX2},
+	{rows: 2, tile: amd64.Tile32x2AVX2},
+	{rows: 1, tile: amd64.Tile32x1AVX2},
 }
 
 func tile32AVX2(c []float32, ldc int, init []float32, ldi int, a []float32, rs, cs int, b []float32, bs, depth, rows, cols int) {
@@ -596,7 +598,7 @@ func rowMax32AVX2(s []float32) float32 {
 	n := len(s) &^ (lanes - 1)
 	m := rowMax(s[n:])
 	if n > 0 {
-		m = max(m, rowMax32AVX2Asm(&s[0], n))
+		m = max(m, amd64.RowMax32AVX2(&s[0], n))
 	}
 	return m
 }
@@ -604,7 +606,7 @@ func rowMax32AVX2(s []float32) float32 {
 func findGE32AVX2(s []float32, v float32) int {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
-		if j := findGE32AVX2Asm(&s[0], n, v); j < n {
+		if j := amd64.FindGE32AVX2(&s[0], n, v); j < n {
 			return j
 		}
 	}
@@ -617,7 +619,7 @@ func pick32AVX2(index []int32, value, s []float32, first int32, v float32) (coun
 	for len(s) > 0 {
 		part := s[:min(len(s), countStep)]
 		n := len(part) / lanes
-		markGE32AVX2Asm(&marks[0], &part[0], n*lanes, v)
+		amd64.MarkGE32AVX2(&marks[0], &part[0], n*lanes, v)
 		count += pickMarked(index[count:], value[count:], part, first, marks[:n])
 		s, first = s[len(part):], first+countStep
 	}
@@ -631,7 +633,7 @@ func spmv32AVX2(dst, panel []float32, index []int32, value []float32) {
 	if n := len(index); n > 0 {
 		_ = panel[int(index[n-1])*32+32-1]
 	}
-	spmv32AVX2Asm(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
+	amd64.Spmv32AVX2(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
 }
 
 // scatterAdd32AVX2 checks the last index only: the indices ascend.
@@ -639,7 +641,7 @@ func scatterAdd32AVX2(sums []float32, index []int32, value []float32, factor flo
 	value = value[:len(index)]
 	if n := len(index); n > 0 {
 		_ = sums[index[n-1]]
-		scatterAdd32AVX2Asm(&sums[0], &index[0], &value[0], n, factor)
+		amd64.ScatterAdd32AVX2(&sums[0], &index[0], &value[0], n, factor)
 	}
 }
 
@@ -647,7 +649,7 @@ func axpy32AVX2(sums, row []float32, factor float32) {
 	n := len(row) &^ (lanes - 1)
 	sums = sums[:len(row)]
 	if n > 0 {
-		axpy32AVX2Asm(&sums[0], &row[0], n, factor)
+		amd64.Axpy32AVX2(&sums[0], &row[0], n, factor)
 	}
 	axpy32(sums[n:], row[n:], factor)
 }
@@ -656,7 +658,7 @@ func meanResidual32AVX2(mean, residual, sum, q []float32, factor float32) {
 	n := len(mean) &^ (lanes - 1)
 	residual, sum, q = residual[:len(mean)], sum[:len(mean)], q[:len(mean)]
 	if n > 0 {
-		meanResidual32AVX2Asm(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
+		amd64.MeanResidual32AVX2(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
 	}
 	meanResidual(mean[n:], residual[n:], sum[n:], q[n:], factor)
 }
@@ -665,7 +667,7 @@ func expRow32AVX2(s []float32, max float32) (sum, dot float32) {
 	if len(s) < lanes {
 		return 0, 0
 	}
-	return expRow32AVX2Asm(&s[0], len(s)&^(lanes-1), max)
+	return amd64.ExpRow32AVX2(&s[0], len(s)&^(lanes-1), max)
 }
 
 func expAdd32AVX2(s, before, sums []float32, max, factor float32) (sum, dot float32) {
@@ -677,14 +679,14 @@ func studentRow32AVX2(s []float32, max, rate, least float32, power int) (sum, pu
 	if len(s) < lanes {
 		return 0, 0, 0
 	}
-	return studentRow32AVX2Asm(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
+	return amd64.StudentRow32AVX2(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
 }
 
 func scale32AVX2(dst, src, s []float32) {
 	if len(s) > 0 {
 		end := len(s)*32 - 1
 		_, _ = dst[end], src[end]
-		scale32AVX2Asm(&dst[0], &src[0], &s[0], len(s))
+		amd64.Scale32AVX2(&dst[0], &src[0], &s[0], len(s))
 	}
 }
 
@@ -692,7 +694,7 @@ func addTo32AVX2(dst []float64, src []float32) {
 	n := len(dst) &^ (lanes - 1)
 	src = src[:len(dst)]
 	if n > 0 {
-		addTo32AVX2Asm(&dst[0], &src[0], n)
+		amd64.AddTo32AVX2(&dst[0], &src[0], n)
 	}
 	addTo(dst[n:], src[n:])
 }
@@ -701,14 +703,14 @@ func subFrom32AVX2(dst []float64, src []float32) {
 	n := len(dst) &^ (lanes - 1)
 	src = src[:len(dst)]
 	if n > 0 {
-		subFrom32AVX2Asm(&dst[0], &src[0], n)
+		amd64.SubFrom32AVX2(&dst[0], &src[0], n)
 	}
 	subFrom(dst[n:], src[n:])
 }
 
 func norms32AVX2(dst, panel []float32) {
 	_ = dst[32-1]
-	norms32AVX2Asm(&dst[0], unsafe.SliceData(panel), len(panel)/32)
+	amd64.Norms32AVX2(&dst[0], unsafe.SliceData(panel), len(panel)/32)
 }
 
 func centrePanel32AVX2(panel, x []float32, ldx int, o []float32, rows int) {
@@ -718,7 +720,7 @@ func centrePanel32AVX2(panel, x []float32, ldx int, o []float32, rows int) {
 	}
 	if n > 0 {
 		_, _ = panel[(rows-1)*32+n-1], x[(rows-1)*ldx+n-1]
-		centrePanel32AVX2Asm(&panel[0], 32, &x[0], &o[0], ldx, n, rows)
+		amd64.CentrePanel32AVX2(&panel[0], 32, &x[0], &o[0], ldx, n, rows)
 	}
 	if n < len(o) {
 		centrePanel(panel[n:], x[n:], ldx, o[n:], rows)
@@ -728,7 +730,7 @@ func centrePanel32AVX2(panel, x []float32, ldx int, o []float32, rows int) {
 func clamp32AVX2(s []float32) {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
-		clamp32AVX2Asm(&s[0], n)
+		amd64.Clamp32AVX2(&s[0], n)
 	}
 	clamp(s[n:])
 }
@@ -740,7 +742,7 @@ func transpose32AVX2(panel, src []float32, lds, rows, cols int) {
 	r := 0
 	for ; full > 0 && r+n <= rows; r += n {
 		_, _ = src[(r+n-1)*lds+full*n-1], panel[(full*n-1)*32+r+n-1]
-		transpose32AVX2Asm(&panel[r], &src[r*lds], lds, full)
+		amd64.Transpose32AVX2(&panel[r], &src[r*lds], lds, full)
 		if rest := full * n; rest < cols {
 			transpose(panel[rest*32+r:], src[r*lds+rest:], lds, n, cols-rest)
 		}
@@ -756,7 +758,7 @@ func distance32AVX2(dst []float64, x []float32, ld int, o []float64) {
 	i, n := 0, len(o)&^3
 	for ; n > 0 && i+4 <= len(dst); i += 4 {
 		_ = x[(i+3)*ld+n-1]
-		distance32AVX2Asm(&sums[0][0], &x[i*ld], ld, &o[0], n)
+		amd64.Distance32AVX2(&sums[0][0], &x[i*ld], ld, &o[0], n)
 		for r := range sums {
 			dst[i+r] = sqDistTail(&sums[r], x[(i+r)*ld+n:], o[n:])
 		}
@@ -769,17 +771,17 @@ func sqDist32AVX2(x, z []float32) float64 {
 	n := len(x) &^ 3
 	z = z[:len(x)]
 	if n > 0 {
-		sqDist32AVX2Asm(&sums[0], &x[0], &z[0], n)
+		amd64.SqDist32AVX2(&sums[0], &x[0], &z[0], n)
 	}
 	return sqDistTail(&sums, z[n:], x[n:])
 }
 
 // The tiles of half a panel, tallest first; each does what the ones before it left over.
 var halfTiles64AVX2 = []tileHeight[float64]{
-	{rows: 6, tile: tile64x6AVX2Asm},
-	{rows: 4, tile: tile64x4AVX2Asm},
-	{rows: 2, tile: tile64x2AVX2Asm},
-	{rows: 1, tile: tile64x1AVX2Asm},
+	{rows: 6, tile: amd64.Tile64x6AVX2},
+	{rows: 4, tile: amd64.Tile64x4AVX2},
+	{rows: 2, tile: amd64.Tile64x2AVX2},
+	{rows: 1, tile: amd64.Tile64x1AVX2},
 }
 
 func tile64AVX2(c []float64, ldc int, init []float64, ldi int, a []float64, rs, cs int, b []float64, bs, depth, rows, cols int) {
@@ -792,7 +794,7 @@ func rowMax64AVX2(s []float64) float64 {
 	n := len(s) &^ (lanes - 1)
 	m := rowMax(s[n:])
 	if n > 0 {
-		m = max(m, rowMax64AVX2Asm(&s[0], n))
+		m = max(m, amd64.RowMax64AVX2(&s[0], n))
 	}
 	return m
 }
@@ -800,7 +802,7 @@ func rowMax64AVX2(s []float64) float64 {
 func findGE64AVX2(s []float64, v float64) int {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
-		if j := findGE64AVX2Asm(&s[0], n, v); j < n {
+		if j := amd64.FindGE64AVX2(&s[0], n, v); j < n {
 			return j
 		}
 	}
@@ -813,7 +815,7 @@ func pick64AVX2(index []int32, value, s []float64, first int32, v float64) (coun
 	for len(s) > 0 {
 		part := s[:min(len(s), countStep)]
 		n := len(part) / lanes
-		markGE64AVX2Asm(&marks[0], &part[0], n*lanes, v)
+		amd64.MarkGE64AVX2(&marks[0], &part[0], n*lanes, v)
 		count += pickMarked(index[count:], value[count:], part, first, marks[:n])
 		s, first = s[len(part):], first+countStep
 	}
@@ -827,7 +829,7 @@ func spmv64AVX2(dst, panel []float64, index []int32, value []float64) {
 	if n := len(index); n > 0 {
 		_ = panel[int(index[n-1])*16+16-1]
 	}
-	spmv64AVX2Asm(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
+	amd64.Spmv64AVX2(&dst[0], unsafe.SliceData(panel), unsafe.SliceData(index), unsafe.SliceData(value), len(index))
 }
 
 // scatterAdd64AVX2 checks the last index only: the indices ascend.
@@ -835,7 +837,7 @@ func scatterAdd64AVX2(sums []float64, index []int32, value []float64, factor flo
 	value = value[:len(index)]
 	if n := len(index); n > 0 {
 		_ = sums[index[n-1]]
-		scatterAdd64AVX2Asm(&sums[0], &index[0], &value[0], n, factor)
+		amd64.ScatterAdd64AVX2(&sums[0], &index[0], &value[0], n, factor)
 	}
 }
 
@@ -843,7 +845,7 @@ func axpy64AVX2(sums, row []float64, factor float64) {
 	n := len(row) &^ (lanes - 1)
 	sums = sums[:len(row)]
 	if n > 0 {
-		axpy64AVX2Asm(&sums[0], &row[0], n, factor)
+		amd64.Axpy64AVX2(&sums[0], &row[0], n, factor)
 	}
 	axpy64(sums[n:], row[n:], factor)
 }
@@ -852,7 +854,7 @@ func meanResidual64AVX2(mean, residual, sum, q []float64, factor float64) {
 	n := len(mean) &^ (lanes - 1)
 	residual, sum, q = residual[:len(mean)], sum[:len(mean)], q[:len(mean)]
 	if n > 0 {
-		meanResidual64AVX2Asm(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
+		amd64.MeanResidual64AVX2(&mean[0], &residual[0], &sum[0], &q[0], n, factor)
 	}
 	meanResidual(mean[n:], residual[n:], sum[n:], q[n:], factor)
 }
@@ -861,7 +863,7 @@ func expRow64AVX2(s []float64, max float64) (sum, dot float64) {
 	if len(s) < lanes {
 		return 0, 0
 	}
-	return expRow64AVX2Asm(&s[0], len(s)&^(lanes-1), max)
+	return amd64.ExpRow64AVX2(&s[0], len(s)&^(lanes-1), max)
 }
 
 func expAdd64AVX2(s, before, sums []float64, max, factor float64) (sum, dot float64) {
@@ -873,14 +875,14 @@ func studentRow64AVX2(s []float64, max, rate, least float64, power int) (sum, pu
 	if len(s) < lanes {
 		return 0, 0, 0
 	}
-	return studentRow64AVX2Asm(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
+	return amd64.StudentRow64AVX2(&s[0], len(s)&^(lanes-1), max, rate, least, power, 1<<bits.Len(uint(power>>1))>>2)
 }
 
 func scale64AVX2(dst, src, s []float64) {
 	if len(s) > 0 {
 		end := len(s)*16 - 1
 		_, _ = dst[end], src[end]
-		scale64AVX2Asm(&dst[0], &src[0], &s[0], len(s))
+		amd64.Scale64AVX2(&dst[0], &src[0], &s[0], len(s))
 	}
 }
 
@@ -888,7 +890,7 @@ func addTo64AVX2(dst []float64, src []float64) {
 	n := len(dst) &^ (lanes - 1)
 	src = src[:len(dst)]
 	if n > 0 {
-		addTo64AVX2Asm(&dst[0], &src[0], n)
+		amd64.AddTo64AVX2(&dst[0], &src[0], n)
 	}
 	addTo(dst[n:], src[n:])
 }
@@ -897,14 +899,14 @@ func subFrom64AVX2(dst []float64, src []float64) {
 	n := len(dst) &^ (lanes - 1)
 	src = src[:len(dst)]
 	if n > 0 {
-		subFrom64AVX2Asm(&dst[0], &src[0], n)
+		amd64.SubFrom64AVX2(&dst[0], &src[0], n)
 	}
 	subFrom(dst[n:], src[n:])
 }
 
 func norms64AVX2(dst, panel []float64) {
 	_ = dst[16-1]
-	norms64AVX2Asm(&dst[0], unsafe.SliceData(panel), len(panel)/16)
+	amd64.Norms64AVX2(&dst[0], unsafe.SliceData(panel), len(panel)/16)
 }
 
 func centrePanel64AVX2(panel, x []float64, ldx int, o []float64, rows int) {
@@ -914,7 +916,7 @@ func centrePanel64AVX2(panel, x []float64, ldx int, o []float64, rows int) {
 	}
 	if n > 0 {
 		_, _ = panel[(rows-1)*16+n-1], x[(rows-1)*ldx+n-1]
-		centrePanel64AVX2Asm(&panel[0], 16, &x[0], &o[0], ldx, n, rows)
+		amd64.CentrePanel64AVX2(&panel[0], 16, &x[0], &o[0], ldx, n, rows)
 	}
 	if n < len(o) {
 		centrePanel(panel[n:], x[n:], ldx, o[n:], rows)
@@ -924,7 +926,7 @@ func centrePanel64AVX2(panel, x []float64, ldx int, o []float64, rows int) {
 func clamp64AVX2(s []float64) {
 	n := len(s) &^ (lanes - 1)
 	if n > 0 {
-		clamp64AVX2Asm(&s[0], n)
+		amd64.Clamp64AVX2(&s[0], n)
 	}
 	clamp(s[n:])
 }
@@ -936,7 +938,7 @@ func transpose64AVX2(panel, src []float64, lds, rows, cols int) {
 	r := 0
 	for ; full > 0 && r+n <= rows; r += n {
 		_, _ = src[(r+n-1)*lds+full*n-1], panel[(full*n-1)*16+r+n-1]
-		transpose64AVX2Asm(&panel[r], &src[r*lds], lds, full)
+		amd64.Transpose64AVX2(&panel[r], &src[r*lds], lds, full)
 		if rest := full * n; rest < cols {
 			transpose(panel[rest*16+r:], src[r*lds+rest:], lds, n, cols-rest)
 		}
@@ -952,7 +954,7 @@ func distance64AVX2(dst []float64, x []float64, ld int, o []float64) {
 	i, n := 0, len(o)&^3
 	for ; n > 0 && i+4 <= len(dst); i += 4 {
 		_ = x[(i+3)*ld+n-1]
-		distance64AVX2Asm(&sums[0][0], &x[i*ld], ld, &o[0], n)
+		amd64.Distance64AVX2(&sums[0][0], &x[i*ld], ld, &o[0], n)
 		for r := range sums {
 			dst[i+r] = sqDistTail(&sums[r], x[(i+r)*ld+n:], o[n:])
 		}
@@ -965,17 +967,17 @@ func sqDist64AVX2(x, z []float64) float64 {
 	n := len(x) &^ 3
 	z = z[:len(x)]
 	if n > 0 {
-		sqDist64AVX2Asm(&sums[0], &x[0], &z[0], n)
+		amd64.SqDist64AVX2(&sums[0], &x[0], &z[0], n)
 	}
 	return sqDistTail(&sums, z[n:], x[n:])
 }
 
 // The tiles that round to float32, tallest first.
 var tilesF32AVX2 = []tileF32Height{
-	{rows: 6, tile: tileF32x6AVX2Asm},
-	{rows: 4, tile: tileF32x4AVX2Asm},
-	{rows: 2, tile: tileF32x2AVX2Asm},
-	{rows: 1, tile: tileF32x1AVX2Asm},
+	{rows: 6, tile: amd64.TileF32x6AVX2},
+	{rows: 4, tile: amd64.TileF32x4AVX2},
+	{rows: 2, tile: amd64.TileF32x2AVX2},
+	{rows: 1, tile: amd64.TileF32x1AVX2},
 }
 
 func tilePrefetchAVX2(c []float32, ldc int, init, a []float32, rs int, b []float32, depth, rows int, _ []byte) (prefetched int) {
@@ -991,18 +993,18 @@ func tileF32AVX2(c []float32, ldc int, a []float64, rs int, b []float64, depth, 
 }
 
 func centreAVX2(dst []float64, ld int, x, mean []float64, rows int) {
-	centreBy(centreAVX2Asm, dst, ld, x, mean, rows)
+	centreBy(amd64.CentreAVX2, dst, ld, x, mean, rows)
 }
 
 func centreFromF32AVX2(dst []float64, ld int, x []float32, mean []float64, rows int) {
-	centreBy(centreFromF32AVX2Asm, dst, ld, x, mean, rows)
+	centreBy(amd64.CentreFromF32AVX2, dst, ld, x, mean, rows)
 }
 
 func centreF32AVX2(dst []float32, x, mean []float64) {
 	n := len(dst) &^ (lanes - 1)
 	x, mean = x[:len(dst)], mean[:len(dst)]
 	if n > 0 {
-		centreF32AVX2Asm(&dst[0], &x[0], &mean[0], n)
+		amd64.CentreF32AVX2(&dst[0], &x[0], &mean[0], n)
 	}
 	centreF32(dst[n:], x[n:], mean[n:])
 }
@@ -1010,14 +1012,14 @@ func centreF32AVX2(dst []float32, x, mean []float64) {
 func rotAVX2(strip []float64, ld int, c, s []float64) {
 	if n := len(c); n > 0 {
 		_, _ = strip[n*ld+RotWidth-1], s[n-1]
-		rotAVX2Asm(&strip[0], ld, &c[0], &s[0], n)
+		amd64.RotAVX2(&strip[0], ld, &c[0], &s[0], n)
 	}
 }
 
 func symvAVX2(p, a []float64, ld int, v []float64, n int) {
 	if n%8 == 0 && n > 0 {
 		_, _, _ = p[n-1], a[7*ld+n-1], v[n-1]
-		symvAVX2Asm(&p[0], &a[0], ld, &v[0], n)
+		amd64.SymvAVX2(&p[0], &a[0], ld, &v[0], n)
 		return
 	}
 	symv(p, a, ld, v, n)
@@ -1027,7 +1029,7 @@ func subScaleAVX2(dst, x, o []float64, s float64) {
 	n := len(dst) &^ (lanes - 1)
 	x, o = x[:len(dst)], o[:len(dst)]
 	if n > 0 {
-		subScaleAVX2Asm(&dst[0], &x[0], &o[0], s, n)
+		amd64.SubScaleAVX2(&dst[0], &x[0], &o[0], s, n)
 	}
 	subScale(dst[n:], x[n:], o[n:], s)
 }
@@ -1036,7 +1038,7 @@ func addDiffAVX2(sum, x, o []float64) {
 	n := len(sum) &^ (lanes - 1)
 	x, o = x[:len(sum)], o[:len(sum)]
 	if n > 0 {
-		addDiffAVX2Asm(&sum[0], &x[0], &o[0], n)
+		amd64.AddDiffAVX2(&sum[0], &x[0], &o[0], n)
 	}
 	addDiff(sum[n:], x[n:], o[n:])
 }
@@ -1045,7 +1047,7 @@ func addSquaresAVX2(sum, x, o []float64) {
 	n := len(sum) &^ (lanes - 1)
 	x, o = x[:len(sum)], o[:len(sum)]
 	if n > 0 {
-		addSquaresAVX2Asm(&sum[0], &x[0], &o[0], n)
+		amd64.AddSquaresAVX2(&sum[0], &x[0], &o[0], n)
 	}
 	addSquares(sum[n:], x[n:], o[n:])
 }
@@ -1054,7 +1056,7 @@ func fadeAVX2(dst, x []float64, keep, s float64) {
 	n := len(dst) &^ (lanes - 1)
 	x = x[:len(dst)]
 	if n > 0 {
-		fadeAVX2Asm(&dst[0], &x[0], keep, s, n)
+		amd64.FadeAVX2(&dst[0], &x[0], keep, s, n)
 	}
 	fade(dst[n:], x[n:], keep, s)
 }
@@ -1064,7 +1066,7 @@ func addPairAVX2(m *PairMoments, x, y, o, limit []float64, most, w float64) {
 	square, product, apart := m.Square[:len(m.Sum)], m.Product[:len(m.Sum)], m.Apart[:len(m.Sum)]
 	x, y, o, limit = x[:len(m.Sum)], y[:len(m.Sum)], o[:len(m.Sum)], limit[:len(m.Sum)]
 	if n > 0 {
-		addPairAVX2Asm(&m.Sum[0], &square[0], &product[0], &apart[0], &x[0], &y[0], &o[0], &limit[0], most, w, n)
+		amd64.AddPairAVX2(&m.Sum[0], &square[0], &product[0], &apart[0], &x[0], &y[0], &o[0], &limit[0], most, w, n)
 	}
 	if n < len(m.Sum) {
 		addPair(&PairMoments{m.Sum[n:], square[n:], product[n:], apart[n:]}, x[n:], y[n:], o[n:], limit[n:], most, w)
@@ -1075,12 +1077,12 @@ func maxAbsAVX2(x []float64) uint64 {
 	n := len(x) &^ (lanes - 1)
 	m := maxAbs(x[n:])
 	if n > 0 {
-		m = max(m, maxAbsAVX2Asm(&x[0], n))
+		m = max(m, amd64.MaxAbsAVX2(&x[0], n))
 	}
 	return m
 }
 
 func finiteAVX2(v []float32) bool {
 	n := len(v) &^ 63
-	return (n == 0 || finiteAVX2Asm(&v[0], n) == 0) && finite(v[n:])
+	return (n == 0 || amd64.FiniteAVX2(&v[0], n) == 0) && finite(v[n:])
 }

@@ -1,4 +1,4 @@
-// The generator of the assembly in ../kernel_amd64.s and of the Go around it: ../stubs_amd64.go declares it, and
+// The generator of the assembly in ../amd64/kernel_amd64.s and of the Go around it: ../amd64/stubs_amd64.go declares it, and
 // ../wrappers_amd64.go holds the functions that call it. It is a module of its own, so that users of the library
 // never download avo. Run "go generate" in the parent directory; a test compares the result.
 //

@@ -64,16 +64,17 @@ func constants(t numbers) *table {
 	return c
 }
 
-// text begins an assembly function. Its name is the operation, the bits of its type, the instruction set and
-// Asm: rowMax32AVX512Asm is called by the wrapper rowMax32AVX512 and computes what the generic rowMax does.
+// text begins an assembly function. Its name is the operation, the bits of its type and the instruction set:
+// amd64.RowMax32AVX512 is called by the wrapper rowMax32AVX512 and computes what the generic rowMax does.
 func (k kernel) text(op, signature, doc string) {
-	k.begin(fmt.Sprintf("%s%d%sAsm", op, k.bits, k.name), signature, doc)
+	k.begin(fmt.Sprintf("%s%d%s", op, k.bits, k.name), signature, doc)
 }
 
 // textUntyped is text for an operation that exists for one type only, so that its name has no bits.
-func (k kernel) textUntyped(op, signature, doc string) { k.begin(op+k.name+"Asm", signature, doc) }
+func (k kernel) textUntyped(op, signature, doc string) { k.begin(op+k.name, signature, doc) }
 
 func (k kernel) begin(name, signature, doc string) {
+	name = strings.ToUpper(name[:1]) + name[1:]
 	TEXT(name, NOSPLIT, strings.ReplaceAll(signature, "%[1]d", fmt.Sprint(k.bits)))
 	Pragma("noescape")
 	Doc(name + " is " + strings.ReplaceAll(doc, "%[1]d", fmt.Sprint(k.bits)))

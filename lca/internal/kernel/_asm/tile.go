@@ -77,13 +77,13 @@ func (k kernel) tile(rows int, half bool) {
 	k.end()
 }
 
-// tileName is the name of a tile: tile32x14AVX512Asm, or tile32x28HalfAVX512Asm for half a panel.
+// tileName is the name of a tile: Tile32x14AVX512, or Tile32x28HalfAVX512 for half a panel.
 func (k kernel) tileName(rows int, half bool) string {
 	suffix := k.name
 	if half {
 		suffix = "Half" + suffix
 	}
-	return fmt.Sprintf("tile%dx%d%sAsm", k.bits, rows, suffix)
+	return fmt.Sprintf("Tile%dx%d%s", k.bits, rows, suffix)
 }
 
 // nextTile moves the base of A back to the first column, and down to the next tile.

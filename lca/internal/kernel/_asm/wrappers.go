@@ -26,6 +26,8 @@ package kernel
 import (
 	"math/bits"
 	"unsafe"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel/amd64"
 )
 
 // Each wrapper takes slices and passes pointers to the assembly. It first checks that the slices are long enough,
@@ -65,7 +67,7 @@ func newVariant(k kernel) variant {
 	v := variant{Bits: k.bits, Float: fmt.Sprintf("float%d", k.bits), Width: 128 / k.size, Half: 64 / k.size, Set: k.name}
 	for _, rows := range k.set.rows {
 		v.Tiles = append(v.Tiles, tileName{rows, k.tileName(rows, false)})
-		v.TilesToF32 = append(v.TilesToF32, tileName{rows, fmt.Sprintf("tileF32x%d%sAsm", rows, k.name)})
+		v.TilesToF32 = append(v.TilesToF32, tileName{rows, fmt.Sprintf("TileF32x%d%s", rows, k.name)})
 	}
 	for _, rows := range k.halves {
 		v.HalfTiles = append(v.HalfTiles, tileName{rows, k.tileName(rows, true)})
