@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -10,16 +11,17 @@ import (
 )
 
 // LateOffsets sends what is left of a former owner of a transactional id, which no generation of the group forbids:
-// TxnOffsetCommits of the epoch before the present one, one after the other until stop is called. It returns how many
+// TxnOffsetCommits of the epoch before the present one, one after the other until stop is called. await waits until that many
 // were refused; one that is taken fails the test.
-func (b *Broker) LateOffsets(t testing.TB, transactionalID, group, topic string, partition int32) (stop func() int) {
+func (b *Broker) LateOffsets(t testing.TB, transactionalID, group, topic string, partition int32) (await func(refused int), stop func()) {
 	t.Helper()
 	c, ctx, done := b.kgo(t)
 	id, epoch := producerOf(ctx, t, c, transactionalID)
 	ctx, cancel := context.WithCancel(ctx)
-	refused := make(chan int)
+	var refused atomic.Int64
+	stopped := make(chan struct{})
 	go func() {
-		n := 0
+		defer close(stopped)
 		for ctx.Err() == nil {
 			req := kmsg.NewPtrTxnOffsetCommitRequest()
 			req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch, req.Generation = transactionalID, group, id, epoch-1, -1
@@ -30,13 +32,21 @@ func (b *Broker) LateOffsets(t testing.TB, transactionalID, group, topic string,
 				if res.Topics[0].Partitions[0].ErrorCode == 0 {
 					t.Errorf("kafkatest: a late TxnOffsetCommit of %s was taken", transactionalID)
 				}
-				n++
+				refused.Add(1)
 			}
 			time.Sleep(time.Millisecond)
 		}
-		refused <- n
 	}()
-	return func() int { defer done(); cancel(); return <-refused }
+	await = func(n int) {
+		t.Helper()
+		for refused.Load() < int64(n) {
+			if ctx.Err() != nil {
+				t.Fatalf("kafkatest: %d late TxnOffsetCommits of %s were refused, not yet %d", refused.Load(), transactionalID, n)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return await, func() { cancel(); <-stopped; done() }
 }
 
 // producerOf returns the producer that has a transactional id.
