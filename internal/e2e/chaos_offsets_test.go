@@ -4,8 +4,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,10 +44,7 @@ func (s *stream) written(topics ...string) map[string][]int64 {
 // A group that begins at the end of its topic and is killed before it has committed anything, or at any other
 // marked place: no record that came after its first start is left out.
 func TestChaosLatest(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "lca-stream")
-	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := withPlaces(t)
 	const partitions = 2
 	c := newChaos(t, kafkatest.Start(t, kafkatest.Kafka41), "latest", settings{partitions: partitions})
 	learner := c.begin("learn")

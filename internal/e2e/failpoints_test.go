@@ -5,8 +5,6 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,10 +24,7 @@ var places = map[string][]string{
 // time it comes by or a later one; then it goes on, and the judge finds everything once and right.
 func TestChaosFailpoints(t *testing.T) {
 	t.Parallel()
-	bin := filepath.Join(t.TempDir(), "lca-stream")
-	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := withPlaces(t)
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for _, c := range []struct {
 		name   string

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -198,10 +196,7 @@ func TestOffsetsDoNotExpire(t *testing.T) {
 // before or within the first transaction, and not in a partition that is added.
 func TestLatest(t *testing.T) {
 	t.Parallel()
-	bin := filepath.Join(t.TempDir(), "lca-stream")
-	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := withPlaces(t)
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for _, place := range []string{"read:1", "produce.after:2", "commit.before:2", "offsets.before:1"} {
 		t.Run(place, func(t *testing.T) {

@@ -5,10 +5,15 @@ package e2e_test
 import (
 	"bytes"
 	"cmp"
+	"flag"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -17,25 +22,45 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
-// binary builds the program, once for all tests of the package.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "lca-stream-e2e-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "lca-stream")
-	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/lca-stream").CombinedOutput(); err != nil {
+// programs is the directory of the builds of the program: binary, once for all tests of the package, and marked, with the places where it may be
+// told to end.
+var (
+	programs string
+	binary   = sync.OnceValues(func() (string, error) { return build("lca-stream") })
+	marked   = sync.OnceValues(func() (string, error) { return build("lca-stream-failpoints", "-tags", "failpoints") })
+)
+
+func build(name string, flags ...string) (string, error) {
+	path := filepath.Join(programs, name)
+	if out, err := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"../../cmd/lca-stream"})...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
-})
+}
 
 func TestMain(m *testing.M) {
-	code := kafkatest.Tests{M: m}.Run()
-	if path, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	dir, err := os.MkdirTemp("", "lca-stream-e2e-")
+	if err != nil {
+		log.Fatal(err)
 	}
+	programs = dir
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // one a core, and these wait more than they compute
+		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+	}
+	code := kafkatest.Tests{M: m}.Run()
+	_ = os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// withPlaces is the program that ends at a marked place, which LCA_STREAM_FAILPOINT names.
+func withPlaces(t *testing.T) string {
+	t.Helper()
+	path, err := marked()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // stream is one test's topics on a broker, and the configuration that names them.

@@ -3,8 +3,6 @@
 package e2e_test
 
 import (
-	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -15,10 +13,7 @@ import (
 // when it was killed within a transaction, and harms nothing; once that has ended the positions are moved.
 func TestResetSeesStaticTransform(t *testing.T) {
 	t.Parallel()
-	bin := filepath.Join(t.TempDir(), "lca-stream")
-	if out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", bin, "../../cmd/lca-stream").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := withPlaces(t)
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "unseen", settings{partitions: 1, static: true, features: sensorColumns})
 	s.bin = bin
