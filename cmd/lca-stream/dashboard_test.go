@@ -50,7 +50,7 @@ func TestDashboardShowsData(t *testing.T) {
 
 // Every metric of the dashboard is one of the program's, also those that only a model for each key has.
 func TestDashboardNamesMetrics(t *testing.T) {
-	known, err := os.ReadFile("../../cmd/lca-stream/internal/status/metrics.go")
+	known, err := os.ReadFile("internal/status/metrics.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,14 +48,14 @@ func TestChartSetsThresholds(t *testing.T) {
 
 // Alerts and dashboard ask for metrics that exist. A histogram's parts count as the histogram.
 func TestMonitoringAsksForWhatThereIs(t *testing.T) {
-	source, err := os.ReadFile("../../cmd/lca-stream/internal/status/metrics.go")
+	source, err := os.ReadFile("internal/status/metrics.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	metric := regexp.MustCompile(`\blca_[a-z_]+`)
 	exposed := metric.FindAllString(string(source), -1)
 	if len(exposed) < 20 {
-		t.Fatalf("only %d metrics found in cmd/lca-stream/internal/status/metrics.go", len(exposed))
+		t.Fatalf("only %d metrics found in internal/status/metrics.go", len(exposed))
 	}
 	alerts, err := os.ReadFile(chart + "/files/alerts.yaml")
 	if err != nil {

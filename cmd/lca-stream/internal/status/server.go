@@ -4,7 +4,9 @@
 package status
 
 import (
+	"container/list"
 	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +14,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"net/netip"
+	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -182,4 +188,202 @@ func writeText(w http.ResponseWriter, code int, text []byte) {
 	w.WriteHeader(code)
 	_, _ = w.Write(text)
 	_, _ = w.Write([]byte{'\n'})
+}
+
+// The page is sent as one file with its style and scripts in it, so it needs nothing from outside.
+var (
+	//go:embed page/page.html
+	pageHTML string
+	//go:embed page/page.css
+	pageCSS string
+	//go:embed page/charts.js
+	chartsJS string
+	//go:embed page/page.js
+	pageJS string
+
+	wholePage = []byte(strings.NewReplacer("/* page.css */", pageCSS, "/* charts.js */", chartsJS, "/* page.js */", pageJS).Replace(pageHTML))
+)
+
+func page(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/" {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(wholePage)
+}
+
+// hosts are the names under which the server answers. A foreign page can make a browser send a request to any address
+// under a name of its own (DNS rebinding), and read the answer: the address is right, the name is not. This is no
+// access control.
+type hosts struct {
+	loopback bool     // only this machine can ask
+	names    []string // in lower case; "*": any
+}
+
+// private are endings of names that no outsider can have in the public DNS: this machine (RFC 6761), its
+// network (RFC 6762, and .internal by ICANN's resolution of 2024), and a Kubernetes namespace's services.
+var private = []string{".localhost", ".local", ".internal", ".svc"}
+
+func newHosts(listen string, allowed []string) hosts {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		host = listen
+	}
+	h := hosts{names: []string{"localhost", strings.ToLower(host)}}
+	ip, err := netip.ParseAddr(host)
+	h.loopback = err == nil && ip.IsLoopback() || host == "localhost"
+	if name, err := os.Hostname(); err == nil && !h.loopback {
+		h.names = append(h.names, strings.ToLower(name))
+	}
+	for _, name := range allowed {
+		h.names = append(h.names, strings.TrimSuffix(strings.ToLower(name), "."))
+	}
+	return h
+}
+
+// allow reports whether a request to this host is answered. An address cannot be rebound: probes and scrapes by
+// address pass. Browsers always send a host; a client that sends none is no browser.
+func (h hosts) allow(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+	if host == "" || slices.Contains(h.names, host) || slices.Contains(h.names, "*") {
+		return true
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return ip.IsLoopback() || !h.loopback
+	}
+	if h.loopback {
+		return strings.HasSuffix(host, private[0])
+	}
+	return !strings.Contains(host, ".") || slices.ContainsFunc(private, func(end string) bool { return strings.HasSuffix(host, end) })
+}
+
+// named refuses requests for a host that is not this server.
+func named(h hosts, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !h.allow(r.Host) {
+			http.Error(w, fmt.Sprintf("%.260q is no name of this server: ask by address, or add the name to http.allowed_hosts", r.Host), http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// limit bounds the number of open connections. When one more comes, the oldest is closed. A flood of clients that
+// send nothing then costs neither memory nor file descriptors, and does not keep out a later probe, as a listener
+// that refuses the newest would.
+func limit(l net.Listener, most int) net.Listener { return &limited{Listener: l, most: most} }
+
+type limited struct {
+	net.Listener
+	most int
+
+	mu   sync.Mutex // guards open; never held while a connection is used
+	open list.List  // of *tracked, oldest first
+}
+
+// Accept returns the next connection, and closes the oldest when there are too many.
+func (l *limited) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	t := &tracked{Conn: c, listener: l}
+	if oldest := l.add(t); oldest != nil {
+		_ = oldest.Close()
+	}
+	return t, nil
+}
+
+// add stores a connection, and returns the one that must be closed for it.
+func (l *limited) add(t *tracked) (oldest *tracked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t.place = l.open.PushBack(t)
+	if l.open.Len() > l.most {
+		oldest = l.open.Front().Value.(*tracked)
+		l.open.Remove(oldest.place)
+	}
+	return oldest
+}
+
+func (l *limited) forget(t *tracked) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open.Remove(t.place) // does nothing when it is gone already
+}
+
+type tracked struct {
+	net.Conn
+	listener *limited
+	place    *list.Element
+}
+
+// Close frees the connection's slot.
+func (t *tracked) Close() error {
+	t.listener.forget(t)
+	return t.Conn.Close()
+}
+
+// shared computes an answer for all who have asked for it since the last one was begun, one at a time and shareEvery apart at least, so that
+// any number of clients costs what a few do. Each gets one that was begun after it had asked.
+type shared struct {
+	compute func() any
+
+	mu   sync.Mutex
+	last time.Time
+	next *answer // that requests wait for and that is not begun; nil: none
+
+	one sync.Mutex // held while an answer is computed
+}
+
+// shareEvery is how far apart answers are.
+const shareEvery = 100 * time.Millisecond
+
+// answer is the JSON of an answer once done is closed.
+type answer struct {
+	done chan struct{}
+	text []byte
+	err  error
+}
+
+// ServeHTTP waits for the next answer, and computes it if it is the first that does.
+func (s *shared) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	a := s.next
+	first := a == nil
+	if first {
+		a = &answer{done: make(chan struct{}), err: errors.New("it could not be computed")}
+		s.next = a
+	}
+	wait := shareEvery - time.Since(s.last)
+	s.mu.Unlock()
+	if first {
+		time.Sleep(wait)
+		s.begin(a)
+	}
+	select {
+	case <-a.done:
+	case <-r.Context().Done():
+		return
+	}
+	if a.err != nil {
+		http.Error(w, "status: "+a.err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeText(w, http.StatusOK, a.text)
+}
+
+// begin computes an answer. Clients that ask from then on get the one after it.
+func (s *shared) begin(a *answer) {
+	s.one.Lock()
+	defer s.one.Unlock()
+	defer close(a.done)
+	s.mu.Lock()
+	s.next, s.last = nil, time.Now()
+	s.mu.Unlock()
+	a.text, a.err = json.MarshalIndent(s.compute(), "", "  ")
 }

@@ -8,10 +8,16 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"reflect"
 	"runtime"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -243,4 +249,106 @@ func TestAddressInUse(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "http.listen") {
 		t.Errorf("%v; want an error that names the setting", err)
 	}
+}
+
+// What a browser may be made to ask by a foreign page is refused, and what people and probes ask passes.
+func TestHosts(t *testing.T) {
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, listen string
+		allowed      []string
+		pass, refuse []string
+	}{
+		{"loopback", "127.0.0.1:8095", nil,
+			[]string{"localhost", "localhost:8095", "LOCALHOST.", "127.0.0.1:8095", "127.0.0.2", "[::1]:8095", "[::1]", "page.localhost:8095", ""},
+			[]string{"evil.example", "evil.example:8095", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.7", "[fd00::7]:8095", "lca", "lca.local", "a]b", "evil.example:x:y"}},
+		{"localhost by name", "localhost:0", nil, []string{"localhost:1", "127.0.0.1"}, []string{"evil.example", "lca"}},
+		{"loopback behind a proxy", "127.0.0.1:8095", []string{"metrics.Example.org"}, []string{"metrics.example.org", "METRICS.example.org:443", "localhost"}, []string{"example.org", "a.metrics.example.org"}},
+		{"everywhere", ":8095", nil,
+			[]string{"10.0.0.7:8095", "[fd00::7]:8095", "127.0.0.1", own, "my-transform", "my-transform:8095", "my.streams.svc", "my.streams.svc.cluster.local:8095", "host.docker.internal", "localhost"},
+			[]string{"evil.example", "svc.evil.example", "10.0.0.7.evil.example", "mysvc.example"}},
+		{"an address by name", "lca.example.org:8095", nil, []string{"lca.example.org", "10.0.0.7"}, []string{"evil.example"}},
+		{"any name, as chosen", "0.0.0.0:8095", []string{"*"}, []string{"evil.example", "10.0.0.7"}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHosts(c.listen, c.allowed)
+			for _, host := range c.pass {
+				if !h.allow(host) {
+					t.Errorf("%q is refused", host)
+				}
+			}
+			for _, host := range c.refuse {
+				if h.allow(host) {
+					t.Errorf("%q passes", host)
+				}
+			}
+		})
+	}
+}
+
+// Every page of the server is behind the check, and the refusal says what to do.
+func TestRebindingIsRefused(t *testing.T) {
+	base := serve(t, busy(t), nil)
+	for _, path := range []string{"/", "/ping", "/ready", "/metrics", "/api/v1/status", "/api/v1/strangest", "/api/v1/snapshots/latest", "/debug/config"} {
+		req, err := http.NewRequest(http.MethodGet, base+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = "evil.example:8095"
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := new(strings.Builder)
+		_ = answer.Write(text)
+		_ = answer.Body.Close()
+		if answer.StatusCode != http.StatusForbidden || !strings.Contains(text.String(), "http.allowed_hosts") || strings.Contains(text.String(), "lca_") {
+			t.Errorf("%s as evil.example: %s", path, text)
+		}
+	}
+}
+
+// Any number of clients costs one answer at a time, each of which was begun after those who get it had asked. (250 connections with 20 requests each once kept
+// both processors busy for 8 s.)
+func TestClientsShareAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients, requests = 250, 20
+		var begun, now atomic.Int64
+		s := &shared{compute: func() any {
+			n := begun.Add(1)
+			if now.Add(1) > 1 {
+				t.Error("two answers are computed at a time")
+			}
+			time.Sleep(time.Millisecond)
+			now.Add(-1)
+			return n
+		}}
+		started := time.Now()
+		var all sync.WaitGroup
+		for range clients {
+			all.Go(func() {
+				for range requests {
+					asked := begun.Load()
+					w := httptest.NewRecorder()
+					s.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+					if got, err := strconv.ParseInt(strings.TrimSpace(w.Body.String()), 10, 64); err != nil || got <= asked {
+						t.Errorf("answer %d to a question after %d: %v", got, asked, err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n, most := begun.Load(), int64(time.Since(started)/shareEvery)+1; n > most || n > requests+1 {
+			t.Errorf("%d answers were computed in %v for %d requests", n, time.Since(started), clients*requests)
+		}
+		alone := time.Now()
+		time.Sleep(shareEvery)
+		s.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/", nil))
+		if took := time.Since(alone) - shareEvery; took > time.Millisecond {
+			t.Errorf("a client that is alone waits for %v", took)
+		}
+	})
 }

@@ -1,10 +1,18 @@
 package topics
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // verdict collects what is wrong with a topic, and what to do about it.
@@ -151,4 +159,135 @@ func compareReplicas(w Want, have topic, brokers int, warnings *verdict) {
 
 func alter(topic, setting string) string {
 	return fmt.Sprintf("run `kafka-configs.sh --bootstrap-server BROKER --alter --topic %s --add-config %s`", topic, setting)
+}
+
+// retention is how long a topic keeps a record, by the record's time, in milliseconds as retention.ms has it: negative is
+// forever, 0 is not known.
+type retention int64
+
+const (
+	forever retention = -1
+	day               = retention(24 * time.Hour / time.Millisecond)
+	// usualRetention is Kafka's default. Topics that are created get a setting of their own where the source is kept
+	// for longer.
+	usualRetention = 7 * day
+)
+
+func parseRetention(value string) (retention, error) {
+	ms, err := strconv.ParseInt(value, 10, 64)
+	return max(retention(ms), forever), err
+}
+
+// keeps is how long a topic keeps a record that no other replaces. One that is compacted alone deletes nothing by age.
+func (t topic) keeps() retention {
+	if t.policy != "" && !strings.Contains(t.policy, "delete") {
+		return forever
+	}
+	return t.retention
+}
+
+// longerThan is false where either is not known.
+func (r retention) longerThan(other retention) bool {
+	return r != 0 && other > 0 && (r == forever || r > other)
+}
+
+// setting returns the value of retention.ms.
+func (r retention) setting() string { return strconv.FormatInt(int64(r), 10) }
+
+func (r retention) String() string {
+	switch {
+	case r == forever:
+		return "ever"
+	case r%day == 0, r > math.MaxInt64/retention(time.Millisecond): // a Duration ends at 292 years
+		return plural.Count(int(r/day), "day")
+	}
+	return fmt.Sprint(time.Duration(r) * time.Millisecond)
+}
+
+// copartitioned changes what topics must be like where each value has a model of its own: partition p of snapshots and
+// checkpoints is that of partition p of the source. least is that of the output.
+func copartitioned(wants []Want, least int) {
+	for i := range wants {
+		wants[i].Keyed = true
+		switch w := &wants[i]; w.Path {
+		case "snapshot.topic", "checkpoint.topic":
+			w.Partitions, w.Least, w.Grows = 0, least, true
+			w.Lag = w.Path == "snapshot.topic"
+		case "transform.topic":
+			w.Grows = true
+		}
+	}
+}
+
+// otherLayout is the fault of a topic that holds the model of all rows where there is to be one for each value, or the reverse.
+func (w Want) otherLayout(faults *verdict) {
+	if w.Keyed {
+		faults.add("name new topics in snapshot.topic and checkpoint.topic, or set model.by: none",
+			"holds model %q, which is one for all rows: with model.by there is one for each value", w.Other)
+		return
+	}
+	faults.add("name new topics in snapshot.topic and checkpoint.topic, or set model.by as it was",
+		"holds model %q, which is that of one value: without model.by there is one for all rows", w.Other)
+}
+
+// grow adds partitions to the topics that follow the source. It adds none while one of them holds the model of all rows,
+// because that model would lose its place.
+func grow(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, have map[string]topic) error {
+	source := have[wants[0].Topic].partitions
+	var more []kafka.TopicPartitionsConfig
+	var grown []Want
+	for _, w := range wants {
+		if w.Other != "" {
+			return nil
+		}
+		if n := have[w.Topic].partitions; w.Grows && n > 0 && n < source {
+			more = append(more, kafka.TopicPartitionsConfig{Name: w.Topic, Count: int32(source)})
+			grown = append(grown, w)
+		}
+	}
+	if len(more) == 0 {
+		return nil
+	}
+	answer, err := cl.Client().CreatePartitions(ctx, &kafka.CreatePartitionsRequest{Addr: cl.Addr(), Topics: more})
+	if err != nil {
+		return fmt.Errorf("topics: add partitions: %w", cl.Explain(err))
+	}
+	for name, err := range answer.Errors {
+		if err != nil && !errors.Is(err, kafka.InvalidPartitionNumber) { // another process has added them: the check that follows says so if not
+			return fmt.Errorf("topics: add partitions to %s: %w", name, cl.Explain(err))
+		}
+	}
+	return until(ctx, cl, grown, func(have map[string]topic) bool {
+		for _, w := range grown {
+			if have[w.Topic].partitions < source {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Inner checks the topics in which brokers keep offsets and the state of transactions, because exactly-once delivery
+// depends on them. A topic that does not exist yet, or that the user may not see, has no finding.
+func Inner(ctx context.Context, cl *kafkaconn.Cluster) ([]Finding, error) {
+	var findings []Finding
+	for _, name := range []string{"__consumer_offsets", "__transaction_state"} {
+		w := Want{Path: "of the brokers", Topic: name, Compact: true}
+		found, err := describe(ctx, cl, []Want{w})
+		have := found[name]
+		if err != nil || have.partitions == 0 || have.unknown != nil {
+			continue
+		}
+		n, err := brokers(ctx, cl, name)
+		if err != nil {
+			return nil, err
+		}
+		f := Finding{Path: w.Path, Topic: name, Partitions: have.partitions, Replication: have.replication, Policy: have.policy, Leaderless: have.leaderless}
+		var warnings verdict
+		compareLeaders(w, have, &warnings)
+		compareReplicas(w, have, n, &warnings)
+		f.Warnings, f.Advice = warnings.what, warnings.remedy()
+		findings = append(findings, f)
+	}
+	return findings, nil
 }
