@@ -28,6 +28,7 @@ type KeyedLearnConfig struct {
 	States    *KeyedStates
 	Memory    *ModelMemory                                  // shared by the learners of the process
 	Idle      time.Duration                                 // a model without a row for so long is retired, see keyedretire.go; 0 = never
+	Most      int                                           // of more models, those heard of longest ago are retired, see keyedcrowd.go; 0 = 65,536
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
 	Snapshots *ReadBack                                     // of the partition, to its high watermark; nil = do not look for models that have lost their checkpoints, or have older ones
 	Claim     func(context.Context) error                   // makes sure that the models are this pipeline's, where no checkpoint says so; nil = they are
@@ -57,6 +58,7 @@ type KeyedLearn struct {
 	hurry   int                    // how often the rows that are held for a model were halved
 	marked  []*keyedModel          // those whose rows say that they are to be saved
 	idle    idleModels
+	crowd   crowd
 
 	next    int64 // offset behind what was read
 	mark    int64 // rows below it never come again: it is where the start marker is
@@ -118,11 +120,17 @@ const (
 func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	k.skip.measure(k.SkipWhenBehind, k.Lag)
 	k.idle.read(k.Idle, k.Now, b.Messages)
-	for _, i := range k.groups.order(k.By, b.Messages) {
-		k.idle.at(i)
-		if err := k.message(ctx, &b.Messages[i]); err != nil {
-			return Work{}, err
+	for first := 0; first < len(b.Messages); {
+		msgs := b.Messages[first:]
+		msgs = msgs[:k.sameCount(msgs)]
+		k.count(first, msgs[0].Offset)
+		for _, i := range k.groups.order(k.By, msgs) {
+			k.idle.at(first + i)
+			if err := k.message(ctx, &msgs[i]); err != nil {
+				return Work{}, err
+			}
 		}
+		first += len(msgs)
 	}
 	if next, ok := b.Claim.Next[k.Partition]; ok {
 		k.next = next
@@ -130,7 +138,11 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 	if err := k.learnTouched(ctx); err != nil {
 		return Work{}, err
 	}
+	k.forgetRetired()
 	if err := k.retireIdle(ctx); err != nil {
+		return Work{}, err
+	}
+	if err := k.retireCrowd(ctx, len(b.Messages)); err != nil {
 		return Work{}, err
 	}
 	now := k.Now()
@@ -149,6 +161,7 @@ func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (Work, error) {
 func (k *KeyedLearn) work() Work {
 	k.noteCompared()
 	k.noteClock()
+	k.noteCrowd()
 	failpoint.Here("checkpoint")
 	return Work{Messages: k.pending, Commit: true, Mark: true, Next: source.Offsets{k.Partition: k.committable()}}
 }
@@ -195,6 +208,9 @@ func (k *KeyedLearn) Kept() {
 	if k.idle.noted != nil {
 		k.States.clock = k.idle.noted
 	}
+	if k.crowd.noted != nil {
+		k.States.cuts = k.crowd.noted
+	}
 	k.Stats.Snapshots.Add(uint64(k.made))
 	if len(k.saves) > 0 {
 		k.Stats.lastCheckpoint.Store(k.Now().UnixNano())
@@ -204,7 +220,7 @@ func (k *KeyedLearn) Kept() {
 
 // drop forgets what was pending.
 func (k *KeyedLearn) drop() {
-	k.pending, k.saves, k.bytes, k.made, k.noting, k.idle.noted = nil, nil, 0, 0, false, nil
+	k.pending, k.saves, k.bytes, k.made, k.noting, k.idle.noted, k.crowd.noted = nil, nil, 0, 0, false, nil, nil
 }
 
 // Rewind forgets all models, and returns the committed offset. The models come again with their rows.
@@ -221,6 +237,7 @@ func (k *KeyedLearn) Rewind(ctx context.Context) (source.Offsets, error) {
 	k.next = start[k.Partition]
 	k.findStale()
 	k.watchIdle()
+	k.watchCrowd()
 	failpoint.Here("restore.after")
 	return start, nil
 }
@@ -248,6 +265,7 @@ func (k *KeyedLearn) forget() {
 	k.recent.Init()
 	k.marked, k.touched, k.free, k.held, k.hurry = nil, nil, nil, 0, 0
 	k.idle.reset()
+	k.crowd.reset()
 	k.finished = 0
 	k.drop()
 	k.rejects = rejects{}

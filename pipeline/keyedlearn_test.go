@@ -29,6 +29,8 @@ type keyedRow struct {
 	a, b float64
 	null bool  // a is null
 	at   int64 // milliseconds
+
+	offset int64 // of its message, where that matters
 }
 
 // fleet makes rows of machines, some of which come far more often than others.
@@ -137,6 +139,7 @@ type keyedRun struct {
 	columns      []string
 	clock        func() time.Time
 	idle         time.Duration
+	most         int // models
 	mostRetired  int
 	seldom       bool // the clock saves and publishes nothing
 	soon         bool // the first model comes after few rows
@@ -163,7 +166,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 			SnapshotEvery: 10 * every, CheckpointEvery: 30 * every,
 			Learner: c, Producer: "test", Stats: stats, Log: quiet(), Now: r.clock, Alarms: w.alarms,
 		},
-		By: r.by, Partition: w.fleet, Idle: r.idle,
+		By: r.by, Partition: w.fleet, Idle: r.idle, Most: r.most,
 		States: &KeyedStates{
 			Topic: states.Topic, Partition: states.ID, ModelID: "fleet/a", Owner: owner, By: r.by, gone: retiredModels{most: r.mostRetired},
 			OpenAt:  func(_ context.Context, at int64) (TopicReader, error) { return &keyedLog{w, states, at}, nil },
@@ -188,7 +191,7 @@ func (w *world) readBack(p source.Partition) *ReadBack {
 }
 
 // learnFleet runs keyed learners until one has read everything, and starts another after each crash.
-func (w *world) learnFleet(t *testing.T, r keyedRun) *KeyedLearn {
+func (w *world) learnFleet(t checker, r keyedRun) *KeyedLearn {
 	t.Helper()
 	for {
 		owner := w.open("learners")

@@ -34,8 +34,12 @@ type keyedModel struct {
 	fresh   bool          // it begins from nothing, and no checkpoint has it
 	base    uint64        // version at which it begins
 	watched bool          // it is among those that may be retired
+	leaving bool          // that it was retired is pending: the index does not know yet
 	bytes   int64         // of memory
 }
+
+// alive reports whether there is a model: one that has rows, or a checkpoint, and was not retired.
+func (m *keyedModel) alive() bool { return m.one != nil || m.held.plan != nil || !m.fresh }
 
 // model returns a model, and makes it known if it is not.
 func (k *KeyedLearn) model(value string) *keyedModel {
@@ -367,7 +371,7 @@ func (k *KeyedLearn) unload(m *keyedModel) {
 
 // release forgets a model of which nothing is in memory.
 func (k *KeyedLearn) release(m *keyedModel) {
-	if m.one == nil && m.unsaved == nil && m.stale == nil {
+	if m.one == nil && m.unsaved == nil && m.stale == nil && !m.leaving {
 		delete(k.models, m.value)
 	}
 }

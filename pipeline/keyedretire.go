@@ -84,7 +84,7 @@ func (k *KeyedLearn) hear(m *keyedModel) {
 // begins lets a model begin again if its row comes after it should have been retired. Where the rows before were not saved, the
 // model remains among those that hold the committed offset back: others have rows that came before this one.
 func (k *KeyedLearn) begins(ctx context.Context, m *keyedModel) error {
-	if alive := m.one != nil || m.held.plan != nil || !m.fresh; !alive || !k.over(k.idle.here, m.heard) {
+	if !m.alive() || !k.over(k.idle.here, m.heard) && m.learnt > k.crowd.before {
 		return nil
 	}
 	return k.retire(ctx, m)
@@ -97,7 +97,6 @@ func (k *KeyedLearn) over(now, heard int64) bool {
 
 // retireIdle retires models that have had no row for long, the longest first.
 func (k *KeyedLearn) retireIdle(ctx context.Context) error {
-	k.forgetRetired()
 	for n := 0; len(k.idle.queue) > 0 && n < mostAtOnce && k.bytes < savesBytes; {
 		first := &k.idle.queue[0]
 		if !k.over(k.idle.now, first.heard) {
@@ -113,16 +112,23 @@ func (k *KeyedLearn) retireIdle(ctx context.Context) error {
 		if !alive {
 			continue
 		}
-		m := k.model(value)
-		if err := k.retire(ctx, m); err != nil {
+		if err := k.retireModel(ctx, value); err != nil {
 			return err
 		}
-		if m.watched = false; m.unsaved != nil {
-			k.unsaved.Remove(m.unsaved)
-			m.unsaved = nil
-		}
-		k.release(m)
 		n++
+	}
+	return nil
+}
+
+// retireModel retires a model of which no row of the batch begins it again.
+func (k *KeyedLearn) retireModel(ctx context.Context, value string) error {
+	m := k.model(value)
+	if err := k.retire(ctx, m); err != nil {
+		return err
+	}
+	if m.watched = false; m.unsaved != nil {
+		k.unsaved.Remove(m.unsaved)
+		m.unsaved = nil
 	}
 	return nil
 }
@@ -130,7 +136,7 @@ func (k *KeyedLearn) retireIdle(ctx context.Context) error {
 // lastHeard returns when a model had its last row; false if there is no such model.
 func (k *KeyedLearn) lastHeard(value string) (heard int64, alive bool) {
 	if m := k.models[value]; m != nil {
-		return m.heard, m.one != nil || m.held.plan != nil || !m.fresh
+		return m.heard, m.alive()
 	}
 	s, known := k.States.index[value]
 	return s.heard, known && !s.retired
@@ -147,9 +153,12 @@ func (k *KeyedLearn) retire(ctx context.Context, m *keyedModel) error {
 	}
 	slots, s := snapshot.Slots(nil), keyedState{chunks: 1, learnt: m.learnt, heard: m.heard, retired: true}
 	chunks := 0
-	if m.one != nil {
+	switch saved := k.States.index[m.value]; {
+	case m.one != nil:
 		slots, s.version, chunks = m.one.slots, m.one.version(), m.one.Checkpoints.chunks[0]
-	} else {
+	case saved.waits: // there never was a snapshot
+		s.version, chunks = saved.version, saved.chunks
+	default:
 		c, err := k.States.Load(ctx, m.value)
 		if err == nil && c == nil {
 			err = lost(m.value)
@@ -157,7 +166,7 @@ func (k *KeyedLearn) retire(ctx context.Context, m *keyedModel) error {
 		if err != nil {
 			return err
 		}
-		saved := k.States.index[m.value]
+		saved = k.States.index[m.value]
 		slots, s.version, chunks = c.Slots, saved.version, saved.chunks
 	}
 	id := modelkey.ID(k.ModelID, k.Partition.ID, []byte(m.value))
@@ -173,7 +182,7 @@ func (k *KeyedLearn) retire(ctx context.Context, m *keyedModel) error {
 		k.stale.Remove(m.stale)
 		m.stale = nil
 	}
-	m.fresh, m.base, m.made = true, s.version, false
+	m.fresh, m.base, m.made, m.leaving = true, s.version, false, true
 	return nil
 }
 
@@ -261,6 +270,10 @@ func (k *KeyedLearn) retired(value string) {
 	k.Memory.counts.Retired.Add(1)
 	k.Stats.Models.Remove(id)
 	k.idle.n, k.idle.one = k.idle.n+1, id
+	if m := k.models[value]; m != nil {
+		m.leaving = false
+		k.release(m)
+	}
 }
 
 // sayRetired logs at most once a minute that models were retired.
@@ -268,7 +281,11 @@ func (k *KeyedLearn) sayRetired(now time.Time) {
 	if k.idle.n == 0 || now.Sub(k.idle.said) < modelEvery {
 		return
 	}
-	k.Log.Info("models were retired, because no row came for model.idle", "models", k.idle.n, "one_of_them", k.idle.one, "idle", k.Idle)
+	why := "models were retired, because no row came for model.idle"
+	if k.crowd.before > 0 {
+		why = "models were retired: a partition keeps those heard of last"
+	}
+	k.Log.Info(why, "models", k.idle.n, "one_of_them", k.idle.one, "idle", k.Idle, "most", k.most())
 	k.idle.n, k.idle.said = 0, now
 }
 

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -59,19 +60,25 @@ type checker interface {
 
 // keyedLife are the rows of a key between two retirements.
 type keyedLife struct {
-	rows  []keyedRow
-	heard int64
+	rows    []keyedRow
+	heard   int64
+	last    int64 // offset
+	retired bool
 }
 
-// livesOf divides the rows of each key as KeyedLearnConfig.Idle says, and returns the time at the end.
-func (w *world) livesOf(by modelkey.By, rows []keyedRow, idle time.Duration) (all map[string][]*keyedLife, end int64) {
-	all = map[string][]*keyedLife{}
+// livesOf divides the rows of each key as KeyedLearnConfig.Idle and Most say.
+func livesOf(r keyedRun, rows []keyedRow) map[string][]*keyedLife {
+	all := map[string][]*keyedLife{}
 	var stamps []int64 // of the messages
-	left := 0          // rows of the message
-	for i, r := range rows {
-		if left--; left < 0 { // of a message all rows have the same time
-			left = inMessage(by, rows[i:]) - 1
-			stamps = append(stamps, 5+r.at)
+	end, counted, every := int64(0), int64(-1), countEvery(r.most)
+	over := func(l *keyedLife) bool { return l.retired || r.idle > 0 && end-l.heard > r.idle.Milliseconds() }
+	for i, row := range rows {
+		if i == 0 || row.offset != rows[i-1].offset { // of a message all rows have the same time
+			if at := row.offset - row.offset%every; r.most > 0 && at > counted {
+				counted = at
+				retireMost(r.most, all, over)
+			}
+			stamps = append(stamps, 5+row.at)
 			recent := slices.Sorted(slices.Values(stamps[max(0, len(stamps)-5):]))
 			if n := len(stamps); n <= 3 {
 				end = recent[0]
@@ -79,18 +86,54 @@ func (w *world) livesOf(by modelkey.By, rows []keyedRow, idle time.Duration) (al
 				end = max(end, recent[len(recent)-3])
 			}
 		}
-		if r.key == "" {
+		if row.key == "" {
 			continue
 		}
-		lives := all[r.key]
-		if len(lives) == 0 || idle > 0 && end-lives[len(lives)-1].heard > idle.Milliseconds() {
+		lives := all[row.key]
+		if len(lives) == 0 || over(lives[len(lives)-1]) {
 			lives = append(lives, &keyedLife{})
 		}
 		last := lives[len(lives)-1]
-		last.rows, last.heard = append(last.rows, r), end
-		all[r.key] = lives
+		last.rows, last.heard, last.last = append(last.rows, row), end, row.offset
+		all[row.key] = lives
 	}
-	return all, end
+	for _, lives := range all {
+		last := lives[len(lives)-1]
+		last.retired = over(last)
+	}
+	return all
+}
+
+// retireMost retires the lives that were heard of longest ago, if there are more than most.
+func retireMost(most int, all map[string][]*keyedLife, over func(*keyedLife) bool) {
+	var alive []*keyedLife
+	for _, lives := range all {
+		if last := lives[len(lives)-1]; !over(last) {
+			alive = append(alive, last)
+		}
+	}
+	if len(alive) <= most {
+		return
+	}
+	slices.SortFunc(alive, func(a, b *keyedLife) int { return cmp.Compare(a.last, b.last) })
+	before := alive[len(alive)-(most-most/8)].last
+	for _, l := range alive {
+		l.retired = l.last < before
+	}
+}
+
+// inPlaces gives rows the offsets of their messages.
+func inPlaces(by modelkey.By, rows []keyedRow) []keyedRow {
+	rows = slices.Clone(rows)
+	offset := int64(0)
+	for first := 0; first < len(rows); offset++ {
+		n := inMessage(by, rows[first:])
+		for i := range n {
+			rows[first+i].offset = offset
+		}
+		first += n
+	}
+	return rows
 }
 
 // aloneLife is what a topic with the rows of one life alone gives.
@@ -105,27 +148,33 @@ type aloneLife struct {
 // fleetOfLives is what is to be on the topics.
 type fleetOfLives map[string][]aloneLife
 
-func livesAlone(t *testing.T, r keyedRun, at source.Partition, rows []keyedRow) fleetOfLives {
+func livesAlone(t checker, r keyedRun, at source.Partition, rows []keyedRow) fleetOfLives {
 	t.Helper()
-	lives, end := newWorld().livesOf(r.by, rows, r.idle)
 	want := fleetOfLives{}
-	idle := r.idle
-	r.memory, r.snapshotRows, r.step, r.idle = 1<<40, 1, 3, 0
-	for key, of := range lives {
+	for key, of := range livesOf(r, rows) {
 		base := uint64(0)
 		for _, l := range of {
-			w := newWorld()
-			w.fleet = at
-			w.fleetMessages(r.by, l.rows)
-			w.learnFleet(t, r)
-			id := modelkey.ID("fleet/a", w.fleet.ID, []byte(key))
-			one := aloneLife{base: base, snapshots: w.publishedLives(t, func(string, uint64) uint64 { return 0 })[id], state: w.keyedCheckpoints(t, r)[key], retired: idle > 0 && end-l.heard > idle.Milliseconds()}
-			one.rows = w.keyedIndex(t, r).index[key].version
+			one := lifeAlone(t, r, at, key, l.rows)
+			one.base, one.retired = base, l.retired
 			want[key] = append(want[key], one)
 			base += one.rows
 		}
 	}
 	return want
+}
+
+// lifeAlone learns the rows of one life.
+func lifeAlone(t checker, r keyedRun, at source.Partition, key string, rows []keyedRow) aloneLife {
+	t.Helper()
+	r.memory, r.snapshotRows, r.step, r.idle, r.most = 1<<40, 1, 3, 0, 0
+	w := newWorld()
+	w.fleet = at
+	w.fleetMessages(r.by, rows)
+	w.learnFleet(t, r)
+	return aloneLife{
+		snapshots: w.publishedLives(t, func(string, uint64) uint64 { return 0 })[modelkey.ID("fleet/a", w.fleet.ID, []byte(key))],
+		state:     w.keyedCheckpoints(t, r)[key], rows: w.keyedIndex(t, r).index[key].version,
+	}
 }
 
 // keyedIndex reads the index of the checkpoint topic.
@@ -256,7 +305,7 @@ func TestKeyedModelsAreRetired(t *testing.T) {
 					}
 				}
 				r := keyedRun{by: by, columns: []string{"a", "b"}, clock: lateClock(1), idle: testIdle}
-				want := livesAlone(t, r, keyedPartition, rows)
+				want := livesAlone(t, r, keyedPartition, inPlaces(r.by, rows))
 				lives, retired := 0, 0
 				for _, of := range want {
 					lives += len(of)
@@ -291,16 +340,26 @@ func TestRetirementCrashes(t *testing.T) {
 		rare[i].key = "rare"
 	}
 	late := inShifts(5, 5, 500, 5000, 30_000) // in disorder: the time at an offset is not that of any model's last row
-	t.Run("often saved", func(t *testing.T) { testRetirementCrashes(t, rows, keyedRun{memory: 60 << 10, step: 12}) })
-	t.Run("seldom saved", func(t *testing.T) { testRetirementCrashes(t, rare, keyedRun{memory: 1 << 30, step: 12, seldom: true}) })
-	t.Run("in disorder", func(t *testing.T) { testRetirementCrashes(t, late, keyedRun{memory: 60 << 10, step: 12}) })
-	t.Run("in disorder, seldom saved", func(t *testing.T) { testRetirementCrashes(t, late, keyedRun{memory: 1 << 30, step: 12, seldom: true}) })
-	t.Run("large batches", func(t *testing.T) { testRetirementCrashes(t, rows, keyedRun{memory: 1 << 30, step: 150, seldom: true}) })
+	t.Run("often saved", func(t *testing.T) {
+		testRetirementCrashes(t, rows, keyedRun{idle: testIdle, memory: 60 << 10, step: 12})
+	})
+	t.Run("seldom saved", func(t *testing.T) {
+		testRetirementCrashes(t, rare, keyedRun{idle: testIdle, memory: 1 << 30, step: 12, seldom: true})
+	})
+	t.Run("in disorder", func(t *testing.T) {
+		testRetirementCrashes(t, late, keyedRun{idle: testIdle, memory: 60 << 10, step: 12})
+	})
+	t.Run("in disorder, seldom saved", func(t *testing.T) {
+		testRetirementCrashes(t, late, keyedRun{idle: testIdle, memory: 1 << 30, step: 12, seldom: true})
+	})
+	t.Run("large batches", func(t *testing.T) {
+		testRetirementCrashes(t, rows, keyedRun{idle: testIdle, memory: 1 << 30, step: 150, seldom: true})
+	})
 }
 
 func testRetirementCrashes(t *testing.T, rows []keyedRow, how keyedRun) {
-	r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: lateClock(1), idle: testIdle}
-	want := livesAlone(t, r, keyedPartition, rows)
+	r := keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: lateClock(1), idle: how.idle, most: how.most}
+	want := livesAlone(t, r, keyedPartition, inPlaces(r.by, rows))
 	lives := 0
 	for _, of := range want {
 		lives += len(of)

@@ -48,6 +48,7 @@ type KeyedStates struct {
 
 	id       string      // of the topic; "": not known
 	clock    *savedClock // at the offset that was committed last; nil: there is none
+	cuts     *savedCuts  // as of what was committed last; nil: there are none
 	compared string      // id of the topic whose models were compared with their snapshots
 }
 
@@ -121,7 +122,7 @@ func (t *KeyedStates) fromStart(ctx context.Context) (TopicReader, error) { retu
 
 // take adds one record to the index.
 func (t *KeyedStates) take(r *source.Record) error {
-	if t.takeFloor(r) || t.takeReset(r) || t.takeCompared(r) || t.takeClock(r) {
+	if t.takeFloor(r) || t.takeReset(r) || t.takeCompared(r) || t.takeClock(r) || t.takeCuts(r) {
 		return nil
 	}
 	id, slot, chunk, ok := splitStateKey(string(r.Key))
