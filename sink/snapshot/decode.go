@@ -112,6 +112,9 @@ func samePart(a, b pairs) bool {
 	return true
 }
 
+// mostDirections bounds the rows of the model part: those of each kind are as many as there are columns, and later formats may have more kinds.
+func (d *decoder) mostDirections() int { return 64 * (d.table.d + 1) }
+
 func (d *decoder) addDirections(rec arrow.Record) error {
 	kind, err := column[*array.String](rec, "kind")
 	if err != nil {
@@ -128,6 +131,9 @@ func (d *decoder) addDirections(rec arrow.Record) error {
 	vector, err := vectors[*array.Float64](rec, "vector", d.table.d)
 	if err != nil {
 		return err
+	}
+	if n := len(d.table.kind) + kind.Len(); n > d.mostDirections() {
+		return fmt.Errorf("snapshot: %d rows in the model part of a model of %d columns, at most %d are read", n, d.table.d, d.mostDirections())
 	}
 	for i := range kind.Len() {
 		d.table.kind = append(d.table.kind, kind.Value(i))
@@ -419,6 +425,9 @@ func (d *decoder) addBuffers(part string, s *flatStream) bool {
 func (d *decoder) addKinds(offsets, text []byte, n int) bool {
 	if n == 0 {
 		return true
+	}
+	if len(d.table.kind)+n > d.mostDirections() {
+		return false // addDirections says so
 	}
 	from := int(int32(binary.LittleEndian.Uint32(offsets)))
 	for i := range n {

@@ -72,6 +72,11 @@ func TestReadFileRefuses(t *testing.T) {
 		says string
 	}{
 		{"nothing", nil, "no Arrow stream"},
+		{"more rows than a model has", rows(func(t *table) {
+			for i := range 300 {
+				t.add("other", i, 0, make([]float64, t.d))
+			}
+		}), "rows in the model part of a model of 3 columns, at most 256 are read"},
 		{"text", []byte("kind,index\n"), "no Arrow stream"},
 		{"an Arrow file", []byte("ARROW1\x00\x00............"), "Arrow file"},
 		{"the model part alone", model, "part neighbours"},
