@@ -37,11 +37,11 @@ func TestModelsByKeyHaveOneOwner(t *testing.T) {
 				}
 				r.fill("in", all)
 			}
-			winner := r.lastByKey(one, two)
+			r.lastByKey(one, two)
 			last := r.program(third...)
 			last.endsWith(2)
 			last.says("belongs to the learner of topic")
-			winner = r.lastByKey(one, two) // which may be the other one now: it may publish before it has seen what that one had
+			winner := r.lastByKey(one, two) // which may be the other one now: it may publish before it has seen what that one had
 			winner.stop()
 			if log := lastLines(winner.log, 1<<20); strings.Contains(log, `in group \"`+name+`-third\", and this one is`) {
 				t.Error("the third has taken the models, though it was refused")
