@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -33,7 +34,7 @@ func (p *Positions) goOn(ctx context.Context, part source.Partition, committed i
 		if err != nil {
 			return 0, err
 		}
-		p.sayOlder(part, committed, written)
+		p.sayOlder(ctx, part, committed, written)
 		next := max(committed, written)
 		return next, p.beginOutputs(ctx, part, next)
 	}
@@ -45,21 +46,21 @@ func (p *Positions) goOn(ctx context.Context, part source.Partition, committed i
 	log := p.Log.With("group", p.Group, "partition", part.String(), "committed", committed)
 	switch {
 	case found.whole:
-		p.sayOlder(part, committed, found.end)
+		p.sayOlder(ctx, part, committed, found.end)
 		return next, p.nameEnds(ctx, part)
 	case found.missing:
 		next = found.end
-		log.Warn("the committed offset is that of an aborted transaction: going on where the outputs end. Brokers before Kafka 3.9.1 may show it (KAFKA-17507)", "offset", next)
+		log.WarnContext(logs.Unlimited(ctx), "the committed offset is that of an aborted transaction: going on where the outputs end. Brokers before Kafka 3.9.1 may show it (KAFKA-17507)", "offset", next)
 	default:
-		log.Warn("it is not certain that the committed offset belongs to a committed transaction, because what it has written may be deleted, or is in other topics by now: going on at it", "offset", next)
+		log.WarnContext(logs.Unlimited(ctx), "it is not certain that the committed offset belongs to a committed transaction, because what it has written may be deleted, or is in other topics by now: going on at it", "offset", next)
 	}
 	return next, p.beginOutputs(ctx, part, next)
 }
 
 // sayOlder says that more is written than is committed.
-func (p *Positions) sayOlder(part source.Partition, committed, written int64) {
+func (p *Positions) sayOlder(ctx context.Context, part source.Partition, committed, written int64) {
 	if written > committed {
-		p.Log.Warn("the committed offset is older than what is written: going on after that. Brokers before Kafka 4.0 forget the offsets of a transaction when a late request of its former owner arrives",
+		p.Log.WarnContext(logs.Unlimited(ctx), "the committed offset is older than what is written: going on after that. Brokers before Kafka 4.0 forget the offsets of a transaction when a late request of its former owner arrives",
 			"group", p.Group, "partition", part.String(), "committed", committed, "offset", written)
 	}
 }
@@ -71,7 +72,7 @@ func (p *Positions) atMarker(ctx context.Context, part source.Partition, committ
 	if err != nil || !ok || !m.Exact || m.Offset == committed || differ(m.TopicID, id) {
 		return committed, err
 	}
-	p.Log.Warn("the committed offset is not that of the last committed transaction: the models go on at its start marker. Brokers before Kafka 3.9.1 may show another (KAFKA-17507)",
+	p.Log.WarnContext(logs.Unlimited(ctx), "the committed offset is not that of the last committed transaction: the models go on at its start marker. Brokers before Kafka 3.9.1 may show another (KAFKA-17507)",
 		"group", p.Group, "partition", part.String(), "committed", committed, "offset", m.Offset)
 	return m.Offset, nil
 }

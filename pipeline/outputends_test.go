@@ -1,9 +1,14 @@
 package pipeline
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -86,6 +91,30 @@ func TestGoesOnWhereTheOutputsEnd(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Each partition that does not go on at its committed offset is named in a warning of its own, although they come at once and say the same.
+func TestEachPartitionIsWarnedOf(t *testing.T) {
+	town, wrote := newTown(), newWrittenLogs()
+	town.end[at(0)], town.end[at(1)] = 20, 20
+	both := []source.Partition{at(0), at(1)}
+	open := func(log *slog.Logger) {
+		p := town.positions(source.Earliest, "")
+		p.Written, p.Log = wrote.written("out", "dead"), log
+		if _, err := p.Open(t.Context(), town, source.Claim{Group: "g", Generation: -1}, both); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open(quiet())
+	town.shows(t, 9, map[string]int64{"out": 9})
+	town.committed[at(1)] = town.committed[at(0)]
+	var text bytes.Buffer
+	open(slog.New(logs.Limit(slog.NewTextHandler(&text, nil), time.Minute)))
+	for _, p := range both {
+		if !strings.Contains(text.String(), "partition="+p.String()) {
+			t.Errorf("no warning names %v:\n%s", p, &text)
+		}
 	}
 }
 

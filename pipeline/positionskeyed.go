@@ -1,8 +1,10 @@
 package pipeline
 
 import (
+	"context"
 	"fmt"
 
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -70,7 +72,7 @@ func (p *Positions) returns(part source.Partition, m Start, f known) (int64, err
 	if committed := f.committed[part].Next; committed >= 0 {
 		log.Info("what is committed in the group of these models is not theirs: they go on at their start marker, and pass over what they have learnt", "committed", committed)
 	} else {
-		log.Warn("the committed offset of these models is gone: they go on at their start marker, and pass over what they have learnt")
+		log.WarnContext(logs.Unlimited(context.Background()), "the committed offset of these models is gone: they go on at their start marker, and pass over what they have learnt")
 	}
 	return m.Offset, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -78,7 +79,7 @@ func (p *Positions) gone(ctx context.Context, part source.Partition, m Start, id
 	case !none:
 		return 0, p.lost(part, m, id)
 	}
-	p.Log.Warn("the group has no committed offset where a start marker says that it has begun, and nothing was written since: going on at the marker",
+	p.Log.WarnContext(logs.Unlimited(ctx), "the group has no committed offset where a start marker says that it has begun, and nothing was written since: going on at the marker",
 		"group", p.Group, "partition", part.String(), "offset", m.Offset)
 	p.since.Store(part, m.Since)
 	return m.Offset, nil
