@@ -58,7 +58,7 @@ func TestResetSeesStaticTransform(t *testing.T) {
 	moves()
 	transform.stop()
 	s.command("offsets", "reset", "--to", "earliest", "--stage", "transform")
-	if now := b.LastCommitted(t, "unseen")["unseen-in/0"]; now != 0 {
+	if now := b.GroupOffsets(t, "unseen")["unseen-in/0"]; now != 0 {
 		t.Errorf("the position is %d after a reset", now)
 	}
 	transform.start()
