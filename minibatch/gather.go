@@ -515,9 +515,17 @@ func packPlain[T number](dst *Rows, j, group int, p *plan) {
 
 // findBuffers notes where the features are among the buffers of a flatipc.Record.
 func (p *plan) findBuffers() {
-	first := make([]int, p.schema.NumFields()+1)
-	for i, f := range p.schema.Fields() {
-		first[i+1] = first[i] + flatipc.Count(f.Type)
+	last := 0
+	for i := range p.columns {
+		at, ok := p.columns[i].Top()
+		if !ok {
+			return
+		}
+		last = max(last, at)
+	}
+	first := make([]int, last+1)
+	for i := range last { // Fields copies them all, and a survey asks for one column after the other
+		first[i+1] = first[i] + flatipc.Count(p.schema.Field(i).Type)
 	}
 	for i := range p.columns {
 		at, ok := p.columns[i].Top()

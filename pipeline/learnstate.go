@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -282,9 +283,25 @@ func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error)
 	if least, _, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // better now than after the rows have been learnt
 		return nil, nil, largeCheckpoint(l.ModelID, least)
 	}
+	if err := learnerFits(c.Neighbours, dim); err != nil {
+		return nil, nil, err
+	}
 	learner, err := online.NewLearner(c)
 	if err != nil {
 		return nil, nil, &Stop{Err: err, Remedy: "see the lca section of the configuration"}
 	}
 	return learner, minibatch.NewBatcher(dim, c.Minibatch), nil
+}
+
+// learnerFits refuses so many features that the first fit alone would take more than the memory of the process: four matrices of float64. Their number comes
+// with the data.
+func learnerFits(neighbours, dim int) error {
+	takes, limit := 4*int64(neighbours)*int64(dim)+4*8*int64(dim)*int64(dim), debug.SetMemoryLimit(-1) // that of memory.limit
+	if takes <= limit {
+		return nil
+	}
+	return &Stop{
+		Err:    fmt.Errorf("a model of %d features takes at least %d MiB, and the process may take %d (memory.limit)", dim, takes>>20, limit>>20),
+		Remedy: "name fewer features in source.features, or raise memory.limit",
+	}
 }

@@ -2,6 +2,9 @@ package pipeline
 
 import (
 	"context"
+	"errors"
+	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/lca-stream/lca-stream/lca/online"
@@ -68,5 +71,19 @@ func TestAnotherPool(t *testing.T) {
 	})
 	if err != nil || snap == nil {
 		t.Errorf("from a snapshot under another model id: %v", err)
+	}
+}
+
+// The number of features comes with the data: one that no memory is there for is refused before any is taken.
+func TestTooManyFeaturesForTheMemory(t *testing.T) {
+	before := debug.SetMemoryLimit(256 << 20)
+	defer debug.SetMemoryLimit(before)
+	for dim, fits := range map[int]bool{1000: true, 20_000: false} {
+		stage := &Learn{LearnConfig: LearnConfig{ModelID: "m", Learner: online.DefaultConfig(1)}}
+		_, _, err := stage.newLearner(dim)
+		var stop *Stop
+		if fits != (err == nil) || !fits && (!errors.As(err, &stop) || !strings.Contains(err.Error(), "20000 features") || !strings.Contains(stop.Remedy, "source.features")) {
+			t.Errorf("%d features: %v", dim, err)
+		}
 	}
 }

@@ -41,13 +41,13 @@ type step struct {
 
 // Find returns the path of a name, and how many columns have the name: unless that is 1 there is no path.
 func Find(schema *arrow.Schema, name string) (Path, int) {
-	fields := schema.Fields()
 	for head, rest := range splits(name) {
-		i, count := field(fields, head)
-		if count == 0 {
+		at := schema.FieldIndices(head)
+		if len(at) == 0 {
 			continue
 		}
-		t, steps := settle(fields[i].Type, nil)
+		i, count := at[0], len(at)
+		t, steps := settle(schema.Field(i).Type, nil)
 		if rest != "" {
 			var more int
 			if t, steps, more = within(t, rest, steps); more == 0 {

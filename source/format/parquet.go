@@ -86,6 +86,9 @@ func openParquetFile(path string, c FileConfig) (_ table, err error) {
 	return p, p.cut(p.batchRows(int64(c.MaxRows)))
 }
 
+// columnBytes is about what a column takes besides its values, measured from the reader to the model: its pages' reader, its array, what is known of it.
+const columnBytes = 16 << 10
+
 // shape finds the columns.
 func (p *parquetFile) shape(need func(arrow.Field) bool) error {
 	shape := parquetShape{halves: float16Leaves(p.file.Metadata())}
@@ -105,6 +108,9 @@ func (p *parquetFile) shape(need func(arrow.Field) bool) error {
 	}
 	if len(fields) == 0 {
 		return errors.New("it has no columns")
+	}
+	if takes := int64(len(shape.leaves)) * columnBytes; takes > p.most {
+		return fmt.Errorf("%d columns take about %d MiB in memory, at most %d are read (half of memory.limit): raise memory.limit, or write fewer columns", len(shape.leaves), takes>>20, p.most>>20)
 	}
 	p.leaves, p.fields = shape.leaves, arrow.NewSchema(fields, nil)
 	shared := new(codecs)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -160,5 +162,38 @@ func TestParquetReadsWhatIsNeeded(t *testing.T) {
 	}
 	if rows != 100_000 {
 		t.Errorf("%d rows", rows)
+	}
+}
+
+// Columns take memory without any value in them.
+func TestParquetHasAsManyColumnsAsMemoryAllows(t *testing.T) {
+	for columns, says := range map[int]string{4000: "", 5000: "5000 columns take about 78 MiB in memory, at most 64 are read"} {
+		group := parquet.Group{}
+		for i := range columns {
+			group[fmt.Sprintf("c%d", i)] = parquet.Leaf(parquet.DoubleType)
+		}
+		path := filepath.Join(t.TempDir(), "wide.parquet")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := parquet.NewWriter(f, parquet.NewSchema("wide", group))
+		row := make(parquet.Row, columns)
+		for i := range row {
+			row[i] = parquet.DoubleValue(1).Level(0, 0, i)
+		}
+		if _, err := w.WriteRows([]parquet.Row{row}); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(w.Close(), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		file, err := openParquetFile(path, FileConfig{MaxBytes: 64 << 20, MaxRows: 100})
+		if says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {
+			t.Errorf("%d columns: %v", columns, err)
+		}
+		if err == nil {
+			file.close()
+		}
 	}
 }
