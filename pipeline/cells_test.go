@@ -201,7 +201,7 @@ func TestOddCellsCostTheirRow(t *testing.T) {
 						t.Errorf("row %d: null %v", i, null)
 					}
 				}
-				counted := tr.Stats.reject.read()["text"]
+				counted := tr.Stats.Tables().Rejected["text"]
 				said := strings.Contains(log.String(), `reason=text rows=1 example="events/0@0, row 1" features=b remedy="send numbers`)
 				if (counted == 1) != c.null || said != c.null {
 					t.Errorf("%d rows are counted as text; the log says %q", counted, log.String())

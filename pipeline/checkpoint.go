@@ -62,7 +62,6 @@ const (
 	keyedFormat      = 4 // with an ordinal
 	returnedFormat   = 5 // with a base
 	newestFormat     = returnedFormat
-	checkpointLimit  = CheckpointLimit
 )
 
 // CheckpointLimit is the largest size of a checkpoint in bytes. Because of it a damaged length allocates little and
@@ -120,7 +119,7 @@ func (c *Checkpoint) size() int {
 
 func largeCheckpoint(modelID string, size int) error {
 	return &Stop{
-		Err:    fmt.Errorf("a checkpoint of model %q takes %d bytes, and %d is the most", modelID, size, checkpointLimit),
+		Err:    fmt.Errorf("a checkpoint of model %q takes %d bytes, and %d is the most", modelID, size, CheckpointLimit),
 		Remedy: "set fewer lca.neighbours, or name fewer source.features: neighbours times columns decide",
 	}
 }
@@ -128,7 +127,7 @@ func largeCheckpoint(modelID string, size int) error {
 // AppendBinary appends the bytes drawn above.
 func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 	size := c.size()
-	if size > checkpointLimit { // it could never be read again
+	if size > CheckpointLimit { // it could never be read again
 		return nil, largeCheckpoint(c.ModelID, size)
 	}
 	b = slices.Grow(b, size)
@@ -176,7 +175,7 @@ func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 
 // UnmarshalBinary is the inverse. A damaged or foreign checkpoint gives an error, never a panic.
 func (c *Checkpoint) UnmarshalBinary(b []byte) error {
-	if len(b) < 10 || len(b) > checkpointLimit || string(b[:4]) != checkpointMagic {
+	if len(b) < 10 || len(b) > CheckpointLimit || string(b[:4]) != checkpointMagic {
 		return errors.New("pipeline: these bytes are not a checkpoint")
 	}
 	if err := readableFormat(b); err != nil {

@@ -50,6 +50,11 @@ const (
 
 var onInvalids = enum.Names[OnInvalid]{NullRow: "null", RejectRow: "dead_letter", StopAtRow: "stop", ImputeRow: "impute"}
 
+// Check refuses what is no OnInvalid.
+func (o OnInvalid) Check() error {
+	return onInvalids.Check(o, "pipeline: unknown source.on_invalid")
+}
+
 // String returns the name that the configuration uses.
 func (o OnInvalid) String() string { return onInvalids.Of(o) }
 
@@ -67,6 +72,9 @@ const (
 
 var layouts = enum.Names[Layout]{LayoutVector: "vector", LayoutColumns: "columns"}
 
+// Check refuses what is no Layout.
+func (l Layout) Check() error { return layouts.Check(l, "pipeline: unknown layout") }
+
 // String returns the name that the configuration uses.
 func (l Layout) String() string { return layouts.Of(l) }
 
@@ -77,8 +85,8 @@ func Layouts() []Layout { return layouts.All() }
 func (c *TransformConfig) checkChoices() error {
 	return errors.Join(
 		untilModels.Check(c.UntilModel, "pipeline: unknown transform.until_model"),
-		onInvalids.Check(c.OnInvalid, "pipeline: unknown source.on_invalid"),
-		layouts.Check(c.Output.Layout, "pipeline: unknown layout"),
-		formats.Check(c.Output.Format, "pipeline: unknown transform.format"),
+		c.OnInvalid.Check(),
+		c.Output.Layout.Check(),
+		c.Output.Format.Check(),
 	)
 }

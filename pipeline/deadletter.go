@@ -161,7 +161,7 @@ func (d DeadLetter) cut(dead sink.Message, m *source.Message) (sink.Message, boo
 	left := []source.Header{
 		text(headerCut, cutValue),
 		text(headerOriginalSize, strconv.Itoa(len(m.Value))),
-		text(headerOriginalCRC, fmt.Sprintf("%08x", crc32.Checksum(m.Value, castagnoli))),
+		text(headerOriginalCRC, fmt.Sprintf("%08x", crc32.Checksum(m.Value, crc32.MakeTable(crc32.Castagnoli)))),
 	}
 	dead.Value, dead.Rest = []byte{}, nil
 	before, why := source.LastHeader(dead.Headers, headerCut), source.LastHeader(dead.Headers, headerError)

@@ -32,7 +32,7 @@ func (e *engine) adopt(c *TransformConfig, m *PublishedModel) error {
 			return &Stop{Err: err}
 		}
 		e.output, e.json = NewOutput(c.Output), newJSONOutput(c.Output)
-		e.named = newRegisteredOutput(c)
+		e.named = newRegisteredOutput(&c.Output, c.Registry, c.Topic, &c.Engines.registered)
 	}
 	if m == nil || m == e.model {
 		return nil

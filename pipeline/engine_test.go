@@ -165,7 +165,7 @@ func TestTransformAllocatesNothing(t *testing.T) {
 			if work, err := tr.Do(context.Background(), b); err != nil || len(work.Messages) != len(values) {
 				t.Fatal(err)
 			}
-			tr.Stats.strangest.add(now, tr.counts.strange) // as when the batch is kept: then its rows are no longer strange
+			tr.Stats.AddStrange(now, tr.counts.strange) // as when the batch is kept: then its rows are no longer strange
 			tr.counts.strange = nil
 		}
 		for range 10 { // until the memory is as large as a batch needs, and no row is stranger than those known

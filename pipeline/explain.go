@@ -38,7 +38,7 @@ func (t *Transform) probabilities(w *Whitened) {
 	if t.Output.P {
 		w.P = t.made.numbers.take(len(w.Score))
 	}
-	q, known := &t.queue, t.Stats.strangest.at(t.Now())
+	q, known := &t.queue, t.Stats.StrangeAt(t.Now())
 	for i, score := range w.Score {
 		p := float32(0)
 		if w.Invalid[i] == minibatch.ReasonNone {

@@ -78,7 +78,7 @@ func (g *Gaps) pass(ctx context.Context, gap *source.OffsetError, because string
 		}
 		g.Stats.LearnerGaps.Add(more)
 	} else {
-		g.Stats.passed.add(reasonGap, more)
+		g.Stats.Pass(reasonGap, more)
 	}
 	g.Log.WarnContext(logs.Unlimited(ctx), what, "partition", gap.Partition.String(),
 		"from", gap.Offset, "to", gap.Start, "records", gap.Start-gap.Offset, "because", because)

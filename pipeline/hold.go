@@ -7,14 +7,14 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Hold returns a source for transform.until_model: hold. It reads nothing before the first model, but its position is
+// HoldSource returns a source for transform.until_model: hold. It reads nothing before the first model, but its position is
 // fixed at once: a group that begins at the latest record begins where the topic ended at its first start, however
 // long the learner needs. Until there is a model, Read returns an empty batch every idle with the claim, so that
 // committed offsets are renewed; idle must be positive. claim.Next is where reading begins.
 //
 // The source is opened only with the model. An open source reads ahead, and would hold memory that all readers share:
 // the learner, which the model depends on, would lack it.
-func (f *Follow) Hold(open func(context.Context, source.Offsets) (Source, error), claim source.Claim, idle time.Duration) Source {
+func HoldSource(f *Follow, open func(context.Context, source.Offsets) (Source, error), claim source.Claim, idle time.Duration) Source {
 	return &held{open: open, follow: f, claim: claim, idle: idle}
 }
 

@@ -39,7 +39,7 @@ func TestHold(t *testing.T) {
 		u := &unread{calm: calm{ahead: start, began: time.Now()}, follow: f}
 		const idle, came = 10 * time.Second, 2*time.Hour + 5*time.Second
 		l := &Loop{
-			Source: f.Hold(u.open, source.Claim{Group: "g", Next: start}, idle), Sink: u, Stage: gathering{}, Stats: f.Stats, Log: quiet(), Start: start,
+			Source: HoldSource(f, u.open, source.Claim{Group: "g", Next: start}, idle), Sink: u, Stage: gathering{}, Stats: f.Stats, Log: quiet(), Start: start,
 			Renew: &Renewal{Every: time.Hour},
 		}
 		if r := f.Stats.Ready(); r.Ready || r.Reason != "no model yet on topic snapshots" {
@@ -81,7 +81,7 @@ func TestHoldSeeks(t *testing.T) {
 		began = start
 		return &calm{}, nil
 	}
-	src := f.Hold(open, source.Claim{Group: "g", Next: source.Offsets{at(0): 7}}, time.Millisecond)
+	src := HoldSource(f, open, source.Claim{Group: "g", Next: source.Offsets{at(0): 7}}, time.Millisecond)
 	if err := src.Seek(context.Background(), source.Offsets{at(0): 3}); err != nil {
 		t.Fatal(err)
 	}

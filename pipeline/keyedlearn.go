@@ -213,7 +213,7 @@ func (k *KeyedLearn) Kept() {
 	}
 	k.Stats.Snapshots.Add(uint64(k.made))
 	if len(k.saves) > 0 {
-		k.Stats.lastCheckpoint.Store(k.Now().UnixNano())
+		k.Stats.SetCheckpoint(k.Now())
 	}
 	k.drop()
 }

@@ -187,7 +187,7 @@ func (l *Learn) Kept() {
 	l.pending, l.published, l.sinceRows = nil, 0, 0
 	l.keptAt = l.Now()
 	if l.Checkpoints != nil {
-		l.Stats.lastCheckpoint.Store(l.keptAt.UnixNano())
+		l.Stats.SetCheckpoint(l.keptAt)
 	}
 }
 

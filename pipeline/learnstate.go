@@ -240,7 +240,7 @@ func (l *Learn) note() {
 	i := l.learner.Info()
 	l.sayConstant(i.Constant)
 	l.curve.add(Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL})
-	l.Stats.learning.Store(&Learning{
+	l.Stats.SetLearning(&Learning{
 		Version: i.Rows, NLL: i.NLL, GaussianNLL: i.GaussianNLL, Effective: i.Effective,
 		Alarms: i.Alarms, Lockouts: l.learner.AlarmsOf(online.AlarmLockout), Refusals: l.learner.AlarmsOf(online.AlarmRefused), Returns: l.learner.AlarmsOf(online.AlarmRegimeReturned),
 		Gated: i.Gated, Copies: i.Copies, Constant: l.constant, PassRows: i.PassRows,
@@ -280,7 +280,7 @@ func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error)
 	c := l.Learner
 	c.Dim = dim
 	c.Minibatch = max(c.Minibatch, (dim+3)/4)
-	if least, _, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpointLimit { // better now than after the rows have been learnt
+	if least, _, _ := CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > CheckpointLimit { // better now than after the rows have been learnt
 		return nil, nil, largeCheckpoint(l.ModelID, least)
 	}
 	if err := learnerFits(c.Neighbours, dim); err != nil {

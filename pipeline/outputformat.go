@@ -21,6 +21,9 @@ const (
 
 var formats = enum.Names[Format]{FormatArrow: "arrow", FormatJSON: "json", FormatInput: "input", FormatAvro: "avro"}
 
+// Check refuses what is no Format that can be chosen.
+func (f Format) Check() error { return formats.Check(f, "pipeline: unknown transform.format") }
+
 // String returns the name that the configuration uses.
 func (f Format) String() string { return formats.Of(f) }
 

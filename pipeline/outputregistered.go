@@ -65,8 +65,8 @@ type writerKey struct {
 // mostWriters bounds the schemas that are remembered. With more they are all looked up again.
 const mostWriters = 1000
 
-func newRegisteredOutput(c *TransformConfig) *registeredOutput {
-	return &registeredOutput{config: c.Output.withDefaults(), registry: c.Registry, subject: c.Topic + "-value", known: &c.Engines.registered}
+func newRegisteredOutput(c *OutputConfig, registry Registry, topic string, known *registrations) *registeredOutput {
+	return &registeredOutput{config: c.withDefaults(), registry: registry, subject: topic + "-value", known: known}
 }
 
 var errNoRegistry = &Stop{Err: errors.New("the output would have a schema of its own, and there is no registry to have it"), Remedy: "set source.registry.url, or transform.format to json or arrow"}

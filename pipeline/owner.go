@@ -33,6 +33,11 @@ func (o Owner) String() string {
 // decide before there is one.
 const claimPrefix = "owner/"
 
+// Putter is the part of a sink that claims and first positions need: messages and claim become visible together, or neither does.
+type Putter interface {
+	Put(context.Context, []sink.Message, source.Claim) error
+}
+
 func (t *Checkpoints) claim(withdraw bool) sink.Message {
 	sum := sha256.Sum256([]byte(t.Owner.Group + "\x00" + t.Owner.Topic))
 	m := sink.Message{Topic: t.Topic, Key: fmt.Appendf(nil, "%s/%s%x", t.ModelID, claimPrefix, sum[:8])}
@@ -113,7 +118,7 @@ func (t *Checkpoints) Mine(ctx context.Context) error {
 // claimed. Two pipelines that claim it at the same moment both read both claims, because each reads to the end after
 // its own is committed. The first claim on the topic counts, and the other pipeline withdraws and stops. Neither
 // fences the other, because their transactional ids differ.
-func (t *Checkpoints) Own(ctx context.Context, k Sink) error {
+func (t *Checkpoints) Own(ctx context.Context, k Putter) error {
 	for wait := firstRetry; ; wait = longer(wait) {
 		f, err := t.read(ctx, t.End)
 		if err != nil {

@@ -54,21 +54,21 @@ type known struct {
 
 // Open returns where a transform reads partitions from: the committed offset, or where the group begins. It retries
 // until that is committed through k, together with the marker, or until ctx ends.
-func (p *Positions) Open(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition) (source.Offsets, error) {
+func (p *Positions) Open(ctx context.Context, k Putter, claim source.Claim, parts []source.Partition) (source.Offsets, error) {
 	return p.settle(ctx, k, claim, parts, p.committed)
 }
 
 // Resume does the same for a learner, whose position is in its checkpoint: saved, nil without one. Without one it
 // begins where its model first began, so that a restart before the first checkpoint skips nothing. A partition that
 // the checkpoint does not know was found later.
-func (p *Positions) Resume(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition, saved source.Offsets) (source.Offsets, error) {
+func (p *Positions) Resume(ctx context.Context, k Putter, claim source.Claim, parts []source.Partition, saved source.Offsets) (source.Offsets, error) {
 	return p.settle(ctx, k, claim, parts, func(ctx context.Context, f known, parts []source.Partition) (source.Offsets, []sink.Message, error) {
 		return p.learnt(ctx, f, parts, saved)
 	})
 }
 
 // settle asks, decides and commits.
-func (p *Positions) settle(ctx context.Context, k Sink, claim source.Claim, parts []source.Partition,
+func (p *Positions) settle(ctx context.Context, k Putter, claim source.Claim, parts []source.Partition,
 	decide func(context.Context, known, []source.Partition) (source.Offsets, []sink.Message, error),
 ) (source.Offsets, error) {
 	looked := false

@@ -114,14 +114,14 @@ func (p *provisional) keep(s *Stats, l *DeadLog, now time.Time) {
 	s.TransformRows.Add(p.rows)
 	s.AnomalyRows.Add(p.anomalies)
 	s.ImputedRows.Add(p.imputed)
-	s.scores.keep(&p.p)
-	s.strangest.add(now, p.strange)
+	s.AddScores(&p.p)
+	s.AddStrange(now, p.strange)
 	for _, c := range p.rejects {
-		s.reject.add(c.reason, c.n)
+		s.Reject(c.reason, c.n)
 		l.rows(&c)
 	}
 	for _, c := range p.deads {
-		s.dead.add(c.reason, c.n)
+		s.SetAside(c.reason, c.n)
 		l.say(c)
 	}
 	for _, c := range p.moved {

@@ -53,7 +53,7 @@ func (k *Known) Take(from *Known, part source.Partition) {
 
 // Reset commits offsets that an operator has chosen, in one transaction with msgs, regardless of the present ones.
 // The topic's present id is committed with them.
-func (p *Positions) Reset(ctx context.Context, k Sink, to source.Offsets, msgs []sink.Message) error {
+func (p *Positions) Reset(ctx context.Context, k Putter, to source.Offsets, msgs []sink.Message) error {
 	topic, err := p.Places.Topic(ctx, p.Topic)
 	if err != nil {
 		return err

@@ -17,11 +17,11 @@ const (
 	// gatheredNumbers is how many numbers of gathered rows are whitened together: 256 KiB of float64, which stay in the
 	// L2 cache.
 	gatheredNumbers = 32 << 10
-
-	// mostWhitened bounds the bytes of all that whitening adds to one message: our columns. It is more than
-	// what 64 MiB of float32 whiten to. Columns of narrower numbers, or of nothing but nulls, would come to gigabytes.
-	mostWhitened = 128 << 20
 )
+
+// mostWhitened bounds the bytes of all that whitening adds to one message: our columns. It is more than
+// what 64 MiB of float32 whiten to. Columns of narrower numbers, or of nothing but nulls, would come to gigabytes.
+const mostWhitened = 128 << 20
 
 // tooMuch refuses a message that whitens to more than mostWhitened.
 func (t *Transform) tooMuch(m *source.Message, features []string) *source.RecordError {

@@ -138,7 +138,7 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 		l.counted = l.Stats.read(&batch, l.counted)
 	}
 	if l.Name != "" {
-		l.Stats.waits.taken(l.Name, &batch)
+		l.Stats.Taken(l.Name, &batch)
 	}
 	l.claim = batch.Claim
 	if len(batch.Messages) > 0 {
@@ -256,7 +256,7 @@ func (l *Loop) rewind(ctx context.Context, cause error) error {
 // resumed notes where reading goes on.
 func (l *Loop) resumed(at source.Offsets) {
 	if l.Name != "" {
-		l.Stats.waits.resumed(l.Name, at)
+		l.Stats.Resumed(l.Name, at)
 	}
 }
 

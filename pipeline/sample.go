@@ -70,7 +70,7 @@ func (s *Sample) Do(_ context.Context, b source.Batch) (Work, error) {
 		if err := s.take(m); err != nil {
 			bad := refused(m, err)
 			s.Unusable.record(bad)
-			s.Stats.reject.add(bad.Code, uint64(m.Record.NumRows()))
+			s.Stats.Reject(bad.Code, uint64(m.Record.NumRows()))
 		}
 	}
 	return Work{}, nil

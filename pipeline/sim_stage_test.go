@@ -384,7 +384,7 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, positi
 				return m, nil
 			}
 			claim.Next, claim.Epochs = start, positions.Epochs(start)
-			return shared.Follow.Hold(read, claim, idle), nil
+			return HoldSource(shared.Follow, read, claim, idle), nil
 		},
 	}
 	switch s.mistake {

@@ -197,6 +197,27 @@ func (s *Stats) read(b *source.Batch, from source.Offsets) source.Offsets {
 // Pass counts records that were not whitened for a reason, without a look at their rows.
 func (s *Stats) Pass(reason string, n uint64) { s.passed.add(reason, n) }
 
+// Reject counts rows that are neither whitened nor learnt, for a reason.
+func (s *Stats) Reject(reason string, n uint64) { s.reject.add(reason, n) }
+
+// SetAside counts records that went to the dead-letter topic, for a reason.
+func (s *Stats) SetAside(reason string, n uint64) { s.dead.add(reason, n) }
+
+// AddScores adds the scores of a batch that is kept.
+func (s *Stats) AddScores(c *scoreCounts) { s.scores.keep(c) }
+
+// AddStrange adds the strangest rows of a batch that is kept.
+func (s *Stats) AddStrange(now time.Time, rows strangeRows) { s.strangest.add(now, rows) }
+
+// StrangeAt returns the strangest rows of the present minute.
+func (s *Stats) StrangeAt(now time.Time) strangeRows { return s.strangest.at(now) }
+
+// SetCheckpoint stores when the last checkpoint was committed.
+func (s *Stats) SetCheckpoint(at time.Time) { s.lastCheckpoint.Store(at.UnixNano()) }
+
+// SetLearning stores the learner's latest figures.
+func (s *Stats) SetLearning(l *Learning) { s.learning.Store(l) }
+
 // SetLag stores how far the reader is behind the end of each partition (read_uncommitted), and how many of the
 // partitions an open transaction holds up. The map belongs to Stats from now on.
 func (s *Stats) SetLag(lag map[source.Partition]int64, open int64) {

@@ -71,6 +71,12 @@ func (s *Stats) committed(stage string, c source.Claim) {
 	s.waits.committed(stage, c)
 }
 
+// Taken notes the partitions of a batch that a stage has read.
+func (s *Stats) Taken(stage string, b *source.Batch) { s.waits.taken(stage, b) }
+
+// Resumed notes that a stage reads partitions from their committed offsets.
+func (s *Stats) Resumed(stage string, at source.Offsets) { s.waits.resumed(stage, at) }
+
 // LastCommit returns when this process committed last; false before the first time.
 func (s *Stats) LastCommit() (time.Time, bool) {
 	at := s.lastCommit.Load()

@@ -164,7 +164,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 			read := func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 				return o.read(ctx, p, positions, claim, start)
 			}
-			return o.shared.Follow.Hold(read, claim, o.idle()), nil
+			return pipeline.HoldSource(o.shared.Follow, read, claim, o.idle()), nil
 		},
 	}
 	loop, err := takeover.Open(ctx)
