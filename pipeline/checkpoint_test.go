@@ -64,7 +64,7 @@ func asFormat(f uint16) func([]byte) {
 
 func sum(b []byte) {
 	end := len(b) - 4
-	binary.LittleEndian.PutUint32(b[end:], crc32.Checksum(b[:end], castagnoli))
+	binary.LittleEndian.PutUint32(b[end:], crc32.Checksum(b[:end], crc32.MakeTable(crc32.Castagnoli)))
 }
 
 func damage(m sink.Message) sink.Message {

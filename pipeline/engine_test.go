@@ -54,7 +54,7 @@ func listTransform(t *testing.T, invalid OnInvalid, columns int) *Transform {
 		names[i] = fmt.Sprintf("x[%d]", i)
 	}
 	f := &Follow{ModelID: "m"}
-	f.current.Store(&PublishedModel{&snapshot.Snapshot{Model: m, ModelID: "m", Version: 7, Features: names}})
+	f.Adopt(&PublishedModel{&snapshot.Snapshot{Model: m, ModelID: "m", Version: 7, Features: names}})
 	return &Transform{TransformConfig: TransformConfig{
 		Topic: "out", Output: OutputConfig{Passthrough: true, Score: true, P: true}, OnInvalid: invalid,
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,

@@ -303,6 +303,15 @@ func (f *Follow) CatchUp(ctx context.Context) error {
 	return f.await(ctx, func() bool { return f.next >= end })
 }
 
+// Adopt makes a model current that came another way than by the topic.
+func (f *Follow) Adopt(m *PublishedModel) {
+	f.current.Store(m)
+	f.mu.Lock()
+	next := f.next
+	f.mu.Unlock()
+	f.advance(next)
+}
+
 // AwaitModel waits until there is a current model.
 func (f *Follow) AwaitModel(ctx context.Context) error {
 	return f.await(ctx, func() bool { return f.current.Load() != nil })

@@ -245,7 +245,7 @@ func TestFormatsPage(t *testing.T) {
 	shared := listTransform(t, NullRow, listDim)
 	named := *shared.Follow.Current().Snapshot
 	named.Features = sample{}.names()
-	shared.Follow.current.Store(&PublishedModel{&named})
+	shared.Follow.Adopt(&PublishedModel{&named})
 
 	table := "| in | out |"
 	for _, s := range situations {

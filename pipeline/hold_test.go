@@ -6,12 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
 // unread is a source that must not be open, and so read ahead, before there is a model.
 type unread struct {
-	calm
+	quietly
 	follow *Follow
 	reads  []time.Duration
 	early  bool
@@ -25,7 +26,7 @@ func (u *unread) open(context.Context, source.Offsets) (Source, error) {
 func (u *unread) Read(ctx context.Context) (source.Batch, error) {
 	u.reads = append(u.reads, time.Since(u.began))
 	u.early = u.early || u.follow.Current() == nil
-	return u.calm.Read(ctx)
+	return u.quietly.Read(ctx)
 }
 
 // Before the first model nothing is read, and the position is renewed; from that moment on it is read.
@@ -36,19 +37,18 @@ func TestHold(t *testing.T) {
 		f.Stats.SetReady(Readiness{Ready: true})
 		f.Stats.SetHold("snapshots")
 		start := source.Offsets{at(0): 7}
-		u := &unread{calm: calm{ahead: start, began: time.Now()}, follow: f}
+		u := &unread{quietly: quietly{ahead: start, began: time.Now()}, follow: f}
 		const idle, came = 10 * time.Second, 2*time.Hour + 5*time.Second
 		l := &Loop{
-			Source: HoldSource(f, u.open, source.Claim{Group: "g", Next: start}, idle), Sink: u, Stage: gathering{}, Stats: f.Stats, Log: quiet(), Start: start,
+			Source: HoldSource(f, u.open, source.Claim{Group: "g", Next: start}, idle), Sink: u, Stage: reading{}, Stats: f.Stats, Log: quiet(), Start: start,
 			Renew: &Renewal{Every: time.Hour},
 		}
 		if r := f.Stats.Ready(); r.Ready || r.Reason != "no model yet on topic snapshots" {
 			t.Errorf("before the first model: %+v", r)
 		}
 		time.AfterFunc(came, func() {
-			f.current.Store(m)
 			f.Stats.setCurrentModel(m, nil)
-			f.advance(1)
+			f.Adopt(m)
 		})
 		ctx, cancel := context.WithTimeout(context.Background(), came+time.Minute)
 		defer cancel()
@@ -79,7 +79,7 @@ func TestHoldSeeks(t *testing.T) {
 	var began source.Offsets
 	open := func(_ context.Context, start source.Offsets) (Source, error) {
 		began = start
-		return &calm{}, nil
+		return &quietly{}, nil
 	}
 	src := HoldSource(f, open, source.Claim{Group: "g", Next: source.Offsets{at(0): 7}}, time.Millisecond)
 	if err := src.Seek(context.Background(), source.Offsets{at(0): 3}); err != nil {
@@ -94,7 +94,7 @@ func TestHoldSeeks(t *testing.T) {
 	if _, err := src.Read(ended); err == nil {
 		t.Error("it reads on when it was asked to end")
 	}
-	f.current.Store(m)
+	f.Adopt(m)
 	soon, cancel := context.WithTimeout(context.Background(), time.Millisecond)
 	defer cancel()
 	_, _ = src.Read(soon)
@@ -105,3 +105,44 @@ func TestHoldSeeks(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// quietly is a source that gives an empty batch every ten seconds, and a sink that notes when what is put.
+type quietly struct {
+	resting
+	ahead  source.Offsets // what batches claim
+	began  time.Time
+	at     []time.Duration
+	put    []source.Offsets
+	epoch  []source.Epochs // of what was put
+	epochs source.Epochs   // of what batches claim
+	marks  int
+	fails  int
+}
+
+func (c *quietly) Read(ctx context.Context) (source.Batch, error) {
+	if !sleep(ctx, 10*time.Second) {
+		return source.Batch{}, ctx.Err()
+	}
+	return source.Batch{Claim: source.Claim{Group: "g", Next: c.ahead.Clone(), Epochs: c.epochs}}, nil
+}
+
+func (c *quietly) Seek(context.Context, source.Offsets) error { return nil }
+func (c *quietly) Close() error                               { return nil }
+
+func (c *quietly) Put(_ context.Context, msgs []sink.Message, claim source.Claim) error {
+	c.at, c.put, c.epoch = append(c.at, time.Since(c.began)), append(c.put, claim.Next), append(c.epoch, claim.Epochs)
+	c.marks += len(msgs)
+	return nil
+}
+
+// reading is a stage that has read on, and does not put yet.
+type reading struct{ resting }
+
+func (reading) Do(context.Context, source.Batch) (Work, error) { return Work{}, nil }
+
+// resting is a stage that does nothing.
+type resting struct{}
+
+func (resting) Do(context.Context, source.Batch) (Work, error) { return Work{Commit: true}, nil }
+func (resting) Kept()                                          {}
+func (resting) Rewind(context.Context) (source.Offsets, error) { return nil, nil }

@@ -241,7 +241,7 @@ func snapshotOf(m *lca.Model, key string, version uint64) *snapshot.Snapshot {
 func transformAlone(c TransformConfig, s *snapshot.Snapshot, id string) *Transform {
 	c.Follow = &Follow{ModelID: id}
 	if s != nil {
-		c.Follow.current.Store(&PublishedModel{s})
+		c.Follow.Adopt(&PublishedModel{s})
 	}
 	c.Alarms.ModelID, c.Alarms.Partition = id, int32(len(id)%3)
 	c.Stats, c.Engines = NewStats(), nil

@@ -24,7 +24,7 @@ type Offline struct {
 // NewOffline returns an Offline with one model. What c says of topics does not count.
 func NewOffline(model *snapshot.Snapshot, c TransformConfig) *Offline {
 	c.Follow = &Follow{ModelID: model.ModelID}
-	c.Follow.current.Store(&PublishedModel{Snapshot: model})
+	c.Follow.Adopt(&PublishedModel{Snapshot: model})
 	c.DeadLetter, c.Alarms, c.Output.Format = DeadLetter{}, Alarms{}, FormatArrow
 	return &Offline{transform: &Transform{TransformConfig: c}, rows: max(1, offlineBytes/c.Output.added(model.Features))}
 }

@@ -219,7 +219,7 @@ func (s *sim) place(place map[int]string, m sink.Message, where string) int {
 // compare whitens an input again, with the model that its output names, and returns the alarms of its rows.
 func (s *sim) compare(pipe *simPipe, p source.Partition, offset int64, feed int, model *simModel, got sink.Message) (alarms []sink.Message) {
 	follow := &Follow{ModelID: pipe.model, Log: quiet(), Stats: NewStats()}
-	follow.current.Store(&PublishedModel{Snapshot: model.Snapshot})
+	follow.Adopt(&PublishedModel{Snapshot: model.Snapshot})
 	stage := &Transform{TransformConfig: simTransform(pipe, follow)}
 	m := s.decoded(p, offset, &simEntry{feed: feed})
 	b := source.Batch{Messages: []source.Message{m}}

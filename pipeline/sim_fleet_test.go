@@ -16,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -465,7 +466,11 @@ func (m *fleetMembers) Next(ctx context.Context) (Ownership, error) {
 }
 
 func (s *sim) fleetConfig(pipe *simPipe) TransformConfig {
-	c := keyedConfig(OutputConfig{Column: "lca", Score: true, Passthrough: true}, NullRow, PassThrough)
+	c := TransformConfig{
+		Columns: []string{"a", "b", "c"}, Output: OutputConfig{Column: "lca", Score: true, Passthrough: true}, UntilModel: PassThrough,
+		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
+		DeadLetter: DeadLetter{Window: 1000, MaxRejects: 1000, Partitions: 1}, Stats: NewStats(), Log: quiet(),
+	}
 	c.Topic, c.DeadLetter.Topic, c.DeadLetter.Group, c.Alarms, c.Now = pipe.out, pipe.dead, pipe.group, Alarms{}, time.Now
 	return c
 }

@@ -264,7 +264,7 @@ func (s *sim) checkFleetOutput(p source.Partition) {
 func (s *sim) compareFleet(in source.Message, id string, model *snapshot.Snapshot, got sink.Message) {
 	b := source.Batch{Messages: []source.Message{in}}
 	defer b.Release()
-	work, err := transformAlone(s.fleetConfig(s.pipes[0]), model, id).Do(context.Background(), b)
+	work, err := withOneModel(s.fleetConfig(s.pipes[0]), model, id).Do(context.Background(), b)
 	if err != nil || len(work.Messages) != 1 {
 		s.fault("%v@%d: %d outputs, %v", in.Partition, in.Offset, len(work.Messages), err)
 		return
@@ -272,4 +272,15 @@ func (s *sim) compareFleet(in source.Message, id string, model *snapshot.Snapsho
 	if !bytes.Equal(work.Messages[0].Whole(), got.Value) {
 		s.fault("the output of %v@%d is not what its model gives", in.Partition, in.Offset)
 	}
+}
+
+// withOneModel is a stage that whitens with one model, or with none.
+func withOneModel(c TransformConfig, s *snapshot.Snapshot, id string) *Transform {
+	c.Follow = &Follow{ModelID: id}
+	if s != nil {
+		c.Follow.Adopt(&PublishedModel{s})
+	}
+	c.Alarms.ModelID, c.Alarms.Partition = id, int32(len(id)%3)
+	c.Stats, c.Engines = NewStats(), nil
+	return &Transform{TransformConfig: c}
 }

@@ -104,7 +104,7 @@ func (s second) Err() error {
 // hurried is a group that divides its partitions 5 s into the first generation, and again whenever it has
 // thrown this member out, which has to join once more then.
 type hurried struct {
-	scripted
+	onePartition
 	thrownOut int
 	generations
 }
@@ -140,7 +140,7 @@ func TestSlowBatchAcrossARebalance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
-		h := &hurried{scripted: scripted{member: "m", begun: time.Now()}}
+		h := &hurried{onePartition: onePartition{member: "m", begun: time.Now()}}
 		kept := &keeper{}
 		err := (&Transforms{Members: h, Log: quiet(), Open: func(context.Context, source.Partition, source.Claim) (*Loop, error) {
 			tr := listTransform(t, NullRow, listDim)
@@ -182,3 +182,65 @@ func (k *keeper) Put(ctx context.Context, msgs []sink.Message, _ source.Claim) e
 	return nil
 }
 func (k *keeper) Close() error { return nil }
+
+// onePartition is a member of a group with one partition, whose sinks answer what the script says: one
+// error for each opening of the partition, after which puts succeed.
+type onePartition struct {
+	ctx    context.Context
+	member string
+	script []error
+	opened []time.Duration // since the start
+	begun  time.Time
+	puts   int
+	given  bool
+}
+
+func (s *onePartition) Next(ctx context.Context) (Ownership, error) {
+	if s.given {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	s.given = true
+	return s, nil
+}
+
+func (s *onePartition) Context() context.Context  { return s.ctx }
+func (s *onePartition) Claim() source.Claim       { return source.Claim{Group: "g", Member: s.member} }
+func (s *onePartition) Owned() []source.Partition { return []source.Partition{{Topic: "events"}} }
+func (s *onePartition) Done()                     {}
+
+func (s *onePartition) open(context.Context, source.Partition, source.Claim) (*Loop, error) {
+	s.opened = append(s.opened, time.Since(s.begun))
+	return &Loop{Source: hourly{}, Sink: s, Stage: inert{}, Stats: NewStats(), Log: quiet()}, nil
+}
+
+func (s *onePartition) Put(_ context.Context, _ []sink.Message, claim source.Claim) error {
+	if claim.Group == "" { // there is nothing to put, and nothing was left open
+		return nil
+	}
+	if n := len(s.opened); n <= len(s.script) && s.script[n-1] != nil {
+		return s.script[n-1]
+	}
+	s.puts++
+	return nil
+}
+
+func (s *onePartition) Close() error { return nil }
+
+// hourly is a source with a message a second, inert a stage that does nothing to them.
+type hourly struct{}
+
+func (hourly) Read(ctx context.Context) (source.Batch, error) {
+	if !sleep(ctx, time.Second) {
+		return source.Batch{}, ctx.Err()
+	}
+	return source.Batch{Claim: source.Claim{Group: "g"}}, nil
+}
+func (hourly) Seek(context.Context, source.Offsets) error { return nil }
+func (hourly) Close() error                               { return nil }
+
+type inert struct{}
+
+func (inert) Do(context.Context, source.Batch) (Work, error) { return Work{Commit: true}, nil }
+func (inert) Kept()                                          {}
+func (inert) Rewind(context.Context) (source.Offsets, error) { return nil, nil }

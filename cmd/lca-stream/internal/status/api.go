@@ -140,7 +140,7 @@ func api(mux *http.ServeMux, c Config, past *timeline) {
 			}
 		})
 	})
-	models(mux, c)
+	serveModels(mux, c)
 	mux.HandleFunc("/api/v1/snapshots/latest", func(w http.ResponseWriter, r *http.Request) {
 		limited(w, func() { latest(w, r, c) })
 	})

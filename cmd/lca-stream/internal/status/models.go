@@ -208,8 +208,8 @@ const (
 	listWait = 10 * time.Second
 )
 
-// models serves the table of models.
-func models(mux *http.ServeMux, c Config) {
+// serveModels serves the table of models.
+func serveModels(mux *http.ServeMux, c Config) {
 	lists := make(chan struct{}, maxLists)
 	mux.HandleFunc("/api/v1/models", func(w http.ResponseWriter, r *http.Request) {
 		q, err := modelQueryOf(r)

@@ -104,7 +104,7 @@ func (s *slowClient) Write(p []byte) (int, error) {
 func TestListsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := http.NewServeMux()
-		models(mux, Config{Stats: fleet(t).stats})
+		serveModels(mux, Config{Stats: fleet(t).stats})
 		writes, goOn := make(chan struct{}, 100), make(chan struct{})
 		var all sync.WaitGroup
 		ask := func() *httptest.ResponseRecorder {
