@@ -72,7 +72,7 @@ func TestDeadLettersAreSaid(t *testing.T) {
 // aborted batch has set aside is not said.
 func TestDeadLogIsOneLineAMinute(t *testing.T) {
 	var out bytes.Buffer
-	now, stats := time.Unix(1000, 0), NewStats()
+	now, counts := time.Unix(1000, 0), NewStats()
 	l := &DeadLog{Log: saidLog(&out), Now: func() time.Time { return now }}
 	batch := func(id int32, code string, offsets ...int64) {
 		var p provisional
@@ -81,7 +81,7 @@ func TestDeadLogIsOneLineAMinute(t *testing.T) {
 		for _, offset := range offsets {
 			p.dead(&source.RecordError{Partition: at(id), Offset: offset, Code: code, Err: errors.New("why")})
 		}
-		p.keep(stats, l, now)
+		p.keep(counts, l, now)
 	}
 	batch(0, "a", 1)
 	batch(1, "a", 7, 8)

@@ -28,13 +28,13 @@ import (
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	stats, quiet := pipeline.NewStats(), slog.New(slog.DiscardHandler)
+	counts, quiet := pipeline.NewStats(), slog.New(slog.DiscardHandler)
 
-	models := publish(fit())
+	byKey := publish(fit())
 	follow := &pipeline.Follow{
-		Open:    func(context.Context) (pipeline.TopicReader, error) { return models, nil },
-		End:     func(context.Context) (int64, error) { return int64(len(models.records)), nil },
-		ModelID: "machines", Stats: stats, Log: quiet,
+		Open:    func(context.Context) (pipeline.TopicReader, error) { return byKey, nil },
+		End:     func(context.Context) (int64, error) { return int64(len(byKey.records)), nil },
+		ModelID: "machines", Stats: counts, Log: quiet,
 	}
 	go func() { _ = follow.Run(ctx) }()
 	if err := follow.AwaitModel(ctx); err != nil {
@@ -52,11 +52,11 @@ func Example() {
 			TransformConfig: pipeline.TransformConfig{
 				Topic: "whitened", Output: pipeline.OutputConfig{Passthrough: true},
 				Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, OnInvalid: pipeline.NullRow,
-				Follow: follow, Stats: stats, Log: quiet, Now: time.Now,
+				Follow: follow, Stats: counts, Log: quiet, Now: time.Now,
 			},
 			Committed: func(context.Context) (source.Offsets, error) { return out.committed.Clone(), nil },
 		},
-		Sink: out, Stats: stats, Log: quiet,
+		Sink: out, Stats: counts, Log: quiet,
 	}
 	if err := loop.Run(ctx); err != nil {
 		log.Fatal(err)

@@ -113,15 +113,15 @@ func TestLearnerCountsItsOwnGaps(t *testing.T) {
 	var out bytes.Buffer
 	read := func(context.Context, source.Partition) (int64, error) { return 420, nil }
 	for _, skip := range []bool{true, false} {
-		stats := NewStats()
+		figures := NewStats()
 		log := slog.New(slog.NewTextHandler(&out, nil))
-		transform := &Gaps{Skip: true, Stats: stats, Log: log}
-		learner := &Gaps{Learner: true, Skip: skip, Done: read, Stats: stats, Log: log}
+		transform := &Gaps{Skip: true, Stats: figures, Log: log}
+		learner := &Gaps{Learner: true, Skip: skip, Done: read, Stats: figures, Log: log}
 		gaps := []source.OffsetError{{Partition: at(0), Offset: 350, Start: 420, End: 500}, {Partition: at(0), Offset: 332, Start: 420, End: 500}}
 		if err := errors.Join(transform.Pass(t.Context(), &gaps[0]), learner.Pass(t.Context(), &gaps[1])); err != nil {
 			t.Fatal(err)
 		}
-		if passed, left := stats.Tables().Passed[reasonGap], stats.LearnerGaps.Load(); passed != 70 || left != 88 {
+		if passed, left := figures.Tables().Passed[reasonGap], figures.LearnerGaps.Load(); passed != 70 || left != 88 {
 			t.Errorf("%d records are counted as not whitened and %d as not learnt, want 70 and 88", passed, left)
 		}
 	}

@@ -155,7 +155,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 	}
 	states := source.Partition{Topic: "checkpoints", ID: w.fleet.ID}
 	owner := Owner{Group: "g", Topic: "events"}
-	stats := NewStats()
+	figures := NewStats()
 	every := time.Second
 	if r.seldom {
 		every = 1000 * time.Hour
@@ -164,7 +164,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 		LearnConfig: LearnConfig{
 			ModelID: "fleet/a", Topic: "snapshots", Keep: 2, SnapshotRows: r.snapshotRows, CheckpointRows: 50, Columns: r.columns,
 			SnapshotEvery: 10 * every, CheckpointEvery: 30 * every,
-			Learner: c, Producer: "test", Stats: stats, Log: quiet(), Now: r.clock, Alarms: w.alarms,
+			Learner: c, Producer: "test", Stats: figures, Log: quiet(), Now: r.clock, Alarms: w.alarms,
 		},
 		By: r.by, Partition: w.fleet, Idle: r.idle, Most: r.most,
 		States: &KeyedStates{
@@ -173,7 +173,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 			End:     func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
 			TopicID: func(context.Context) (string, error) { return r.topicID, nil },
 		},
-		Memory:    NewModelMemory(r.memory, stats.ModelCounts("learn")),
+		Memory:    NewModelMemory(r.memory, figures.ModelCounts("learn")),
 		Snapshots: w.readBack(source.Partition{Topic: "snapshots", ID: w.fleet.ID}),
 		Committed: func(context.Context) (source.Offsets, error) {
 			return source.Offsets{w.fleet: w.committed["g.learn"][w.fleet]}, nil

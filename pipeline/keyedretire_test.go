@@ -424,13 +424,13 @@ func (w *world) forgotten(t *testing.T) (n int) {
 	learnt, mark := map[string]string{}, int64(-1)
 	for _, m := range w.topics[source.Partition{Topic: "checkpoints", ID: w.fleet.ID}] {
 		key, up := string(m.Key), learnt[string(m.Key)]
-		var start Start
+		var begin Start
 		switch {
 		case strings.HasPrefix(key, "start/"):
-			if err := json.Unmarshal(m.Value, &start); err != nil {
+			if err := json.Unmarshal(m.Value, &begin); err != nil {
 				t.Fatal(err)
 			}
-			mark = start.Offset
+			mark = begin.Offset
 		case m.Value == nil && up != "":
 			if at, err := strconv.ParseInt(up, 10, 64); err != nil || at > mark {
 				t.Errorf("the record of %s is forgotten, which has learnt up to %s, at a marker of %d", key, up, mark)

@@ -201,20 +201,20 @@ func modelsOf(t testing.TB, n int) []*lca.Model {
 // keyedModels are models of a topic of one partition.
 func keyedModels(t testing.TB, k *keyedTopic, by modelkey.By, memory int) *KeyedModels {
 	t.Helper()
-	models := &KeyedModels{
+	byKey := &KeyedModels{
 		Open: k.open, End: k.end, Failed: func(err error) { t.Error(err) },
 		Topic: "snapshots", ModelID: "m", Source: "events", Group: "g", By: by, Memory: memory,
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Explains: true,
 		AlarmsTo: func(id string) int32 { return int32(len(id) % 3) }, Stats: NewStats(), Log: quiet(),
 	}
-	t.Cleanup(func() { models.Keep(nil) })
-	return models
+	t.Cleanup(func() { byKey.Keep(nil) })
+	return byKey
 }
 
 // keyedStage is a stage of a partition.
-func keyedStage(models *KeyedModels, c TransformConfig) *KeyedTransform {
-	c.Follow, c.Engines, c.Group = &Follow{ModelID: models.ModelID}, NewEngines(1, 1<<20), models.Group
-	return &KeyedTransform{Transform: Transform{TransformConfig: c}, Models: models}
+func keyedStage(byKey *KeyedModels, c TransformConfig) *KeyedTransform {
+	c.Follow, c.Engines, c.Group = &Follow{ModelID: byKey.ModelID}, NewEngines(1, 1<<20), byKey.Group
+	return &KeyedTransform{Transform: Transform{TransformConfig: c}, Models: byKey}
 }
 
 // keyedConfig is what stages have in common.

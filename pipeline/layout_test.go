@@ -63,9 +63,9 @@ func TestModelsOfAnotherByAreRefused(t *testing.T) {
 			s := snapshotOf(modelsOf(t, 1)[0], "press", 100)
 			s.By, s.Group = by, group
 			topic.publish(s)
-			models := keyedModels(t, topic, modelkey.By{Place: modelkey.Key}, 1<<30)
-			models.Group = "g"
-			log, err := models.Open(t.Context(), 0, 0)
+			indexed := keyedModels(t, topic, modelkey.By{Place: modelkey.Key}, 1<<30)
+			indexed.Group = "g"
+			log, err := indexed.Open(t.Context(), 0, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -73,7 +73,7 @@ func TestModelsOfAnotherByAreRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = (&modelIndex{models: models}).take(&got)
+			err = (&modelIndex{models: indexed}).take(&got)
 			if stopped := errors.As(err, new(*Stop)); stopped != (refused && ours) {
 				t.Errorf("model.by %q of group %s: %v", by, group, err)
 			}

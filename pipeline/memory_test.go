@@ -306,8 +306,8 @@ func (w *world) learnStage(changes ...func(*Learn)) *Learn {
 // transformLoop makes one partition's loop; the current model is the newest on the topic.
 func (w *world) transformLoop(t *testing.T, p source.Partition, step int) *Loop {
 	t.Helper()
-	stats := NewStats()
-	follow := &Follow{Open: w.log("snapshots"), End: w.end("snapshots"), ModelID: "m", Stats: stats, Log: quiet()}
+	counts := NewStats()
+	follow := &Follow{Open: w.log("snapshots"), End: w.end("snapshots"), ModelID: "m", Stats: counts, Log: quiet()}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = follow.Run(ctx) }()
@@ -330,8 +330,8 @@ func (w *world) transformLoop(t *testing.T, p source.Partition, step int) *Loop 
 		Topic: "out", Output: w.output, Alarms: w.alarms,
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
 		DeadLetter: DeadLetter{Topic: "dead", Window: 10, MaxRejects: 5, Partitions: 1},
-		Follow:     follow, Stats: stats, Log: quiet(), Now: time.Now,
+		Follow:     follow, Stats: counts, Log: quiet(), Now: time.Now,
 	}}
 	src := &memorySource{w: w, next: at.Clone(), claim: source.Claim{Group: group, Generation: -1}, step: step}
-	return &Loop{Source: src, Stage: stage, Sink: sinkOf, Stats: stats, Log: quiet()}
+	return &Loop{Source: src, Stage: stage, Sink: sinkOf, Stats: counts, Log: quiet()}
 }

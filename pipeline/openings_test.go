@@ -49,21 +49,21 @@ func (s shift) Done()                     {}
 func TestReadyWhenAllPartitionsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		stats := NewStats()
+		counts := NewStats()
 		want := func(when string, r Readiness) {
 			t.Helper()
 			synctest.Wait()
-			if got := stats.Ready(); got != r {
+			if got := counts.Ready(); got != r {
 				t.Errorf("%s: %+v, want %+v", when, got, r)
 			}
 		}
 		parts := []source.Partition{{ID: 0}, {ID: 1}, {ID: 2}}
 		s := &shifts{owned: [][]source.Partition{parts, nil, parts[:1]}}
 		open := make(chan struct{})
-		w := &Transforms{Members: s, Log: quiet(), Stats: stats, Open: func(ctx context.Context, p source.Partition, _ source.Claim) (*Loop, error) {
+		w := &Transforms{Members: s, Log: quiet(), Stats: counts, Open: func(ctx context.Context, p source.Partition, _ source.Claim) (*Loop, error) {
 			select {
 			case <-open:
-				return &Loop{Source: endless{}, Stage: idle{}, Sink: &scripted{opened: []time.Duration{0}}, Stats: stats, Log: quiet()}, nil
+				return &Loop{Source: endless{}, Stage: idle{}, Sink: &scripted{opened: []time.Duration{0}}, Stats: counts, Log: quiet()}, nil
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
@@ -79,13 +79,13 @@ func TestReadyWhenAllPartitionsAreOpen(t *testing.T) {
 		s.end[0]()
 		time.Sleep(2 * time.Second) // of the bubble: the loops see the end at their next read
 		want("more instances than partitions", Readiness{Ready: true, Reason: "standby: no partitions"})
-		stats.SetBroker(Readiness{Reason: "no broker has answered"})
+		counts.SetBroker(Readiness{Reason: "no broker has answered"})
 		want("no broker", Readiness{Reason: "no broker has answered"})
-		stats.SetBroker(Readiness{Ready: true})
+		counts.SetBroker(Readiness{Ready: true})
 		want("a broker again", Readiness{Ready: true, Reason: "standby: no partitions"})
-		stats.SetTopics(Readiness{Reason: "topic out is missing"})
+		counts.SetTopics(Readiness{Reason: "topic out is missing"})
 		want("an output that is gone", Readiness{Reason: "topic out is missing"})
-		stats.SetTopics(Readiness{Ready: true})
+		counts.SetTopics(Readiness{Ready: true})
 		s.end[1]()
 		want("the next generation", Readiness{Reason: "opening partitions: 0 of 1 are open"})
 		open <- struct{}{}

@@ -87,8 +87,8 @@ func (r *LearnRange) Result(ctx context.Context) (*snapshot.Snapshot, SetAside, 
 type SampleRange struct{ Sample }
 
 // NewSampleRange returns a SampleRange of at most that number of rows.
-func NewSampleRange(rows int, stats *Stats) *SampleRange {
-	return &SampleRange{Sample: Sample{Rows: rows, Stats: stats}}
+func NewSampleRange(rows int, counts *Stats) *SampleRange {
+	return &SampleRange{Sample: Sample{Rows: rows, Stats: counts}}
 }
 
 // Features notes what the rows have.

@@ -428,11 +428,11 @@ func (s *sim) fleetClaims(me *proc, thread string, p source.Partition) *Checkpoi
 
 // transformFleet is what the command's transform by key does.
 func (s *sim) transformFleet(me *proc, pipe *simPipe, members Members) error {
-	models := s.fleetModels(me, pipe)
-	defer models.Keep(nil)
+	byKey := s.fleetModels(me, pipe)
+	defer byKey.Keep(nil)
 	shared := s.fleetConfig(pipe)
-	shared.Follow = &Follow{ModelID: models.ModelID}
-	t := &Transforms{Members: &fleetMembers{members, models}, Log: quiet(), Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
+	shared.Follow = &Follow{ModelID: byKey.ModelID}
+	t := &Transforms{Members: &fleetMembers{members, byKey}, Log: quiet(), Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
 		thread := " " + p.String()
 		positions := s.fleetPositions(me, pipe.group, thread, p)
 		positions.Written = s.written(me, pipe.group, pipe.out, pipe.dead)
@@ -440,8 +440,8 @@ func (s *sim) transformFleet(me *proc, pipe *simPipe, members Members) error {
 			stage := Transform{TransformConfig: shared, Committed: func(ctx context.Context) (source.Offsets, error) {
 				return positions.Open(ctx, k, claim, []source.Partition{p})
 			}}
-			return &KeyedTransform{Transform: stage, Models: models}
-		}, func(ctx context.Context) error { return models.CatchUp(ctx, p.ID) })
+			return &KeyedTransform{Transform: stage, Models: byKey}
+		}, func(ctx context.Context) error { return byKey.CatchUp(ctx, p.ID) })
 	}}
 	return watched(me.ctx, s.fleetPositions(me, pipe.group, " watch", source.Partition{Topic: pipe.topic}), t.Run)
 }
@@ -480,7 +480,7 @@ func (s *sim) fleetModels(me *proc, pipe *simPipe) *KeyedModels {
 		return source.Partition{Topic: "snapshots", ID: partition}, fmt.Sprintf("%s %d", simFollow, partition)
 	}
 	c := s.fleetConfig(pipe)
-	models := &KeyedModels{
+	byKey := &KeyedModels{
 		Open: func(ctx context.Context, partition int32, from int64) (ModelLog, error) {
 			own, follows := at(partition)
 			return me.logOf(ctx, follows, own, from), nil
@@ -493,9 +493,9 @@ func (s *sim) fleetModels(me *proc, pipe *simPipe) *KeyedModels {
 		Coordinates: c.Coordinates, Components: c.Components, Stats: NewStats(), Log: quiet(),
 	}
 	if s.mistake == "keyed: by another header" {
-		models.By = modelkey.By{Place: modelkey.Header, Name: "other"}
+		byKey.By = modelkey.By{Place: modelkey.Header, Name: "other"}
 	}
-	return models
+	return byKey
 }
 
 // openFleet takes a partition over.

@@ -318,10 +318,10 @@ func (t threaded) Rewind(ctx context.Context) (source.Offsets, error) {
 // partition take the work over, then read the committed offsets, then catch up with the snapshots, then go
 // on, from the first model on.
 func (s *sim) transform(me *proc, pipe *simPipe, members Members) error {
-	stats := NewStats()
+	counts := NewStats()
 	follow := &Follow{
 		Open: me.log(simFollow, "snapshots"), OpenAt: me.logAt(simFollow, "snapshots"), End: me.end(simFollow, "snapshots", source.LatestStable),
-		Topic: "snapshots", ModelID: pipe.model, Source: pipe.topic, Group: pipe.group, Stats: stats, Log: quiet(),
+		Topic: "snapshots", ModelID: pipe.model, Source: pipe.topic, Group: pipe.group, Stats: counts, Log: quiet(),
 	}
 	if s.mistake == "pipelines are mixed" {
 		follow.Source = ""

@@ -75,20 +75,20 @@ func TestTheWarmupSaysWhatItWaitsFor(t *testing.T) {
 
 func wantWaiting(t *testing.T, when string, stage *Learn, log *bytes.Buffer, ready string, wanted int) {
 	t.Helper()
-	stats := stage.Stats
-	stats.SetReady(Readiness{Ready: true})
-	w := stats.Waiting()
+	counts := stage.Stats
+	counts.SetReady(Readiness{Ready: true})
+	w := counts.Waiting()
 	if ready == "" {
-		if got := stats.Ready(); w != nil || !got.Ready || got.Reason != "" {
+		if got := counts.Ready(); w != nil || !got.Ready || got.Reason != "" {
 			t.Errorf("%s: there is a model, and it waits for %v: %+v", when, w, got)
 		}
 		return
 	}
-	if got := stats.Ready(); w == nil || !got.Ready || !strings.Contains(got.Reason, ready) || w.Wanted != wanted {
+	if got := counts.Ready(); w == nil || !got.Ready || !strings.Contains(got.Reason, ready) || w.Wanted != wanted {
 		t.Errorf("%s: a learner alone says %+v, %+v; want %q and %d rows", when, got, w, ready, wanted)
 	}
-	stats.SetHold("snapshots")
-	if got := stats.Ready(); got.Ready || !strings.Contains(got.Reason, ready) {
+	counts.SetHold("snapshots")
+	if got := counts.Ready(); got.Ready || !strings.Contains(got.Reason, ready) {
 		t.Errorf("%s: next to a transform it says %+v, want %q", when, got, ready)
 	}
 	if n := strings.Count(log.String(), "there is no model yet"); n < 1 || n > int(waitingKinds) {

@@ -223,7 +223,7 @@ func sameOutput(t *testing.T, want, got []sink.Message) {
 
 // restores checks that a checkpoint is found and taken apart, and that the snapshots are whole. It returns the format of
 // the checkpoint. The learner's state within it has a layout and a version of its own, see lca/online/state.go.
-func restores(t *testing.T, w *world) (checkpoint int) {
+func restores(t *testing.T, w *world) (saved int) {
 	t.Helper()
 	c, err := (&Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")}).Load(context.Background())
 	if err != nil || c == nil {

@@ -171,7 +171,7 @@ func hostileInputs(t *testing.T) []hostileInput {
 	for i := range 10_000 {
 		crowded.Slots[i] = snapshot.Chunks{Model: 1}
 	}
-	checkpoint, err := crowded.AppendBinary(nil)
+	saved, err := crowded.AppendBinary(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func hostileInputs(t *testing.T) []hostileInput {
 		{"a file of Parquet", parquetWords(t), file(".parquet")},
 		{"a file of Arrow", arrowZeros(t, 256*megabyte, 8), file(".arrow")},
 		{"a model file, `.arrows`", arrowZeros(t, 256*megabyte, 8), imports},
-		{"a checkpoint", checkpoint, func(b []byte) error { return new(pipeline.Checkpoint).UnmarshalBinary(b) }},
+		{"a checkpoint", saved, func(b []byte) error { return new(pipeline.Checkpoint).UnmarshalBinary(b) }},
 	}
 }
 

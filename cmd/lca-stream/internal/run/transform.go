@@ -94,7 +94,7 @@ func (s *whitening) transform(ctx context.Context) error {
 }
 
 // whiten whitens with the model that is followed, or with keyed models unless they are nil.
-func (s *whitening) whiten(ctx context.Context, shared pipeline.TransformConfig, models *pipeline.KeyedModels) error {
+func (s *whitening) whiten(ctx context.Context, shared pipeline.TransformConfig, byKey *pipeline.KeyedModels) error {
 	if shared.UntilModel == pipeline.Hold {
 		s.Stats.SetHold(s.Config.Snapshot.Topic)
 	}
@@ -111,10 +111,10 @@ func (s *whitening) whiten(ctx context.Context, shared pipeline.TransformConfig,
 	go lags.measure(watching, func(ctx context.Context, parts []source.Partition) source.Offsets {
 		return source.Ends(ctx, s.Cluster, parts)
 	})
-	if models != nil {
-		members = &keptModels{members, models}
+	if byKey != nil {
+		members = &keptModels{members, byKey}
 	}
-	o := &transforms{whitening: s, shared: shared, models: models, positions: s.PositionsFor(s.Config.Source.Group, ""), lags: lags}
+	o := &transforms{whitening: s, shared: shared, models: byKey, positions: s.PositionsFor(s.Config.Source.Group, ""), lags: lags}
 	o.positions.Written = s.Written(shared.DeadLetter)
 	o.renew, o.gaps = s.Renewal(ctx, o.positions), s.Gaps(o.positions)
 	t := &pipeline.Transforms{Members: members, Log: s.Log.With("stage", "transform"), Stats: s.Stats, Open: o.open}
@@ -300,9 +300,9 @@ func (s *whitening) transformKeyed(ctx context.Context) error {
 	}
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	models := s.keyedModels(&shared, fail)
-	defer models.Keep(nil)
-	err = s.whiten(ctx, shared, models)
+	byKey := s.keyedModels(&shared, fail)
+	defer byKey.Keep(nil)
+	err = s.whiten(ctx, shared, byKey)
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
 		return cause // nil, or why the snapshot topic cannot be followed
 	}

@@ -80,15 +80,15 @@ func (s *Publisher) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot
 	if !same || err != nil {
 		return false, err
 	}
-	_, checkpoint, err := s.CheckpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Load)
-	return err == nil && (checkpoint == nil || checkpoint.Published >= snap.Version), err
+	_, saved, err := s.CheckpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Load)
+	return err == nil && (saved == nil || saved.Published >= snap.Version), err
 }
 
 // placed gives snap its place in the succession of versions, and returns the messages to put: none if it is there
 // already.
 func (s *Publisher) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
 	c := s.Config
-	stage, checkpoint, err := s.CheckpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Load)
+	stage, saved, err := s.CheckpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Load)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (s *Publisher) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink
 		return nil, err
 	}
 	newest, ok := a.Newest(snap.ModelID)
-	if err := s.fits(checkpoint, newest, snap); err != nil {
+	if err := s.fits(saved, newest, snap); err != nil {
 		return nil, err
 	}
 	if ok {
@@ -105,28 +105,28 @@ func (s *Publisher) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink
 		switch {
 		case err != nil:
 			return nil, err
-		case same && (checkpoint == nil || checkpoint.Published >= snap.Version):
+		case same && (saved == nil || saved.Published >= snap.Version):
 			return nil, nil
 		case same:
-			return stage.Replace(checkpoint, snap, a.Slots(snap.ModelID))
+			return stage.Replace(saved, snap, a.Slots(snap.ModelID))
 		}
 	}
-	succeed(snap, newest, checkpoint)
+	succeed(snap, newest, saved)
 	msgs, slots, err := snapshot.Messages(snap, c.Snapshot.Topic, c.Snapshot.Keep, a.Slots(snap.ModelID))
-	if err != nil || checkpoint == nil {
+	if err != nil || saved == nil {
 		return msgs, err
 	}
-	replaced, err := stage.Replace(checkpoint, snap, slots)
+	replaced, err := stage.Replace(saved, snap, slots)
 	return append(msgs, replaced...), err
 }
 
 // succeed gives snap its place after the newest snapshot and the learner's checkpoint; either may be nil.
-func succeed(snap, newest *snapshot.Snapshot, checkpoint *pipeline.Checkpoint) {
+func succeed(snap, newest *snapshot.Snapshot, saved *pipeline.Checkpoint) {
 	if newest != nil {
 		snap.Number, snap.Parent, snap.Version = newest.Number+1, newest.Version, newest.Version+snap.Version
 	}
-	if checkpoint != nil && checkpoint.Published > snap.Parent { // the topic has lost what the learner remembers
-		snap.Number, snap.Parent, snap.Version = max(snap.Number, checkpoint.Snapshots), checkpoint.Published, checkpoint.Published+snap.Version
+	if saved != nil && saved.Published > snap.Parent { // the topic has lost what the learner remembers
+		snap.Number, snap.Parent, snap.Version = max(snap.Number, saved.Snapshots), saved.Published, saved.Published+snap.Version
 	}
 	snap.Model.Info.Rows = snap.Version
 }
@@ -292,16 +292,16 @@ func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a 
 	if err != nil {
 		return nil, err
 	}
-	checkpoint, err := states.Load(ctx, string(value))
+	saved, err := states.Load(ctx, string(value))
 	damaged := errors.Is(err, pipeline.ErrDamaged)
 	if err != nil && !damaged {
 		return nil, err
 	}
-	if err := s.fits(checkpoint, newest, snap); err != nil {
+	if err := s.fits(saved, newest, snap); err != nil {
 		return nil, err
 	}
 	if damaged {
-		checkpoint = states.Outline(string(value), snap.Features)
+		saved = states.Outline(string(value), snap.Features)
 	}
 	slots := a.Slots(snap.ModelID)
 	if newest != nil {
@@ -309,14 +309,14 @@ func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a 
 		switch {
 		case err != nil:
 			return nil, err
-		case same && !damaged && checkpoint != nil && checkpoint.Published >= snap.Version:
+		case same && !damaged && saved != nil && saved.Published >= snap.Version:
 			return nil, nil
 		case same:
-			return stage.ReplaceKeyed(states, checkpoint, snap, slots)
+			return stage.ReplaceKeyed(states, saved, snap, slots)
 		}
 	}
-	succeed(snap, newest, checkpoint)
-	if last := states.Last(string(value)); snap.Version <= last || newest == nil && checkpoint == nil {
+	succeed(snap, newest, saved)
+	if last := states.Last(string(value)); snap.Version <= last || newest == nil && saved == nil {
 		snap.Version += last
 		snap.Model.Info.Rows = snap.Version
 	}
@@ -327,7 +327,7 @@ func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a 
 	for i := range msgs {
 		msgs[i].Partition = states.Partition
 	}
-	replaced, err := stage.ReplaceKeyed(states, checkpoint, snap, slots)
+	replaced, err := stage.ReplaceKeyed(states, saved, snap, slots)
 	return slices.Concat(msgs, replaced), err
 }
 

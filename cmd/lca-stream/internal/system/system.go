@@ -25,12 +25,12 @@ type System struct {
 }
 
 // New prepares the connections, and connects to nothing yet.
-func New(c *config.Config, log *slog.Logger, stats *pipeline.Stats) (*System, error) {
+func New(c *config.Config, log *slog.Logger, counts *pipeline.Stats) (*System, error) {
 	cl, err := kafkaconn.Open(c.Cluster(log))
 	if err != nil {
 		return nil, err
 	}
-	t := &Topics{Config: c, Cluster: cl, Stats: stats, Log: log}
+	t := &Topics{Config: c, Cluster: cl, Stats: counts, Log: log}
 	if settings, ok := c.SchemaRegistry(log, t.registryChanged); ok {
 		settings.MostText = app.SchemaBytes(c.Memory)
 		if t.Registry, err = registry.Open(settings); err != nil {
