@@ -21,7 +21,7 @@ SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=sk
 # real brokers wait more than they compute: three at a time keep two cores busy.
 LIMIT   := -timeout 40m -p 3
 # What takes longest begins first, so that nothing is left over at the end that runs by itself.
-SLOW    := ./internal/e2e ./source ./sink ./pipeline
+SLOW    := ./internal/e2e ./source ./sink ./pipeline/learn
 
 build:
 	go build -o bin/lca-stream ./cmd/lca-stream
@@ -68,7 +68,7 @@ RUN  ?= TestChaos
 chaos: tools
 	@mkdir -p build
 	go test -tags chaos -count 1 -timeout 6h -v ./internal/e2e -run '$(RUN)' -seed $(SEED) -results $(CURDIR)/build/chaos.md
-	$(if $(filter TestChaos,$(RUN)),go test -count 1 -timeout 2h -v ./pipeline -run 'TestSimulation$$' -seeds 100000)
+	$(if $(filter TestChaos,$(RUN)),go test -count 1 -timeout 2h -v ./pipeline/learn -run 'TestSimulation$$' -seeds 100000)
 
 lake:
 	@mkdir -p build/lake

@@ -1,8 +1,8 @@
 // Package pipeline joins the other packages: one loop reads a batch, lets a stage work on it, and puts the results
 // together with the input offsets that they stand for.
 //
-// Begin with a [Loop], made of a [Source], a [Stage] and a [Sink], and call [Loop.Run]. The stage is a [Transform],
-// whose models come from a [Follow], or a [Learn].
+// Begin with a [Loop], made of a [Source], a [Stage] and a [Sink], and call [Loop.Run]; [Transforms] runs one for each partition that a
+// group gives this process. The stage is a transform.Transform, whose models come from a models.Follow, or a learn.Learn.
 //
 //	source ──Read──▶ Stage.Do ──messages──▶ sink.Put (rows, snapshot, checkpoint AND offsets: all or nothing)
 //	   ▲                 │                      │
@@ -13,10 +13,17 @@
 // lock, because a model travels through the snapshot topic and an atomic pointer. So a slow learner never holds up a
 // record.
 //
-// A record's way through Transform is decode → rows → whiten → encode. A message comes decoded, and waits in one queue, in
-// input order (engine.go). Its rows lie where they are, as float32 in the message, or are gathered as float64 (rows.go);
-// neighbours are whitened together (whiten.go) and written in their order, with dead letters and tombstones in their places
-// (encode.go). What a message becomes does not depend on its neighbours.
+// What happens in a loop has a room each, and each may use those above it:
+//
+//	reject      messages and rows that cannot be used: reasons, dead letters, faults that stop
+//	stats       counts, readiness, the table of models
+//	checkpoint  the bytes of a learner's state, its owner, reading back
+//	start       where a partition is read from
+//	models      the current model, or the models of many values
+//	encode      rows and what they have become → the value of an output
+//	pipeline    this package: the loop, partitions, merging, renewal
+//	transform   the stage that whitens
+//	learn       the stage that learns
 //
 // The numbered invariants that the code cites are in ARCHITECTURE.md.
 package pipeline

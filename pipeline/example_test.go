@@ -17,6 +17,12 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/models"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -28,11 +34,11 @@ import (
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	counts, quiet := pipeline.NewStats(), slog.New(slog.DiscardHandler)
+	counts, quiet := stats.NewStats(), slog.New(slog.DiscardHandler)
 
 	byKey := publish(fit())
-	follow := &pipeline.Follow{
-		Open:    func(context.Context) (pipeline.TopicReader, error) { return byKey, nil },
+	follow := &models.Follow{
+		Open:    func(context.Context) (checkpoint.TopicReader, error) { return byKey, nil },
 		End:     func(context.Context) (int64, error) { return int64(len(byKey.records)), nil },
 		ModelID: "machines", Stats: counts, Log: quiet,
 	}
@@ -48,10 +54,10 @@ func Example() {
 			`[{"temperature": 20, "pressure": 1000}, {"temperature": 20, "pressure": 1010}]`,
 			`[{"temperature": 22, "pressure": 1000}]`,
 		}},
-		Stage: &pipeline.Transform{
-			TransformConfig: pipeline.TransformConfig{
-				Topic: "whitened", Output: pipeline.OutputConfig{Passthrough: true},
-				Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, OnInvalid: pipeline.NullRow,
+		Stage: &transform.Transform{
+			TransformConfig: transform.TransformConfig{
+				Topic: "whitened", Output: encode.OutputConfig{Passthrough: true},
+				Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, OnInvalid: reject.NullRow,
 				Follow: follow, Stats: counts, Log: quiet, Now: time.Now,
 			},
 			Committed: func(context.Context) (source.Offsets, error) { return out.committed.Clone(), nil },

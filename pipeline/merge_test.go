@@ -179,7 +179,7 @@ func TestMergeIsBounded(t *testing.T) {
 		messages    int
 		size, reads int
 	}{
-		{"small messages", 3 * mergeMost, 10, 3},
+		{"small messages", 3 * MergeMost, 10, 3},
 		{"large messages", 40, mergeBytes / 4, 10},
 		{"larger than the bound", 5, 2 * mergeBytes, 5},
 	} {

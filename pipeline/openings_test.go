@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -40,17 +42,20 @@ func (s *shifts) Next(ctx context.Context) (Ownership, error) {
 	return shift{own, s.owned[n]}, nil
 }
 
-func (s shift) Context() context.Context  { return s.ctx }
-func (s shift) Claim() source.Claim       { return source.Claim{Member: "m"} }
+func (s shift) Context() context.Context { return s.ctx }
+
+func (s shift) Claim() source.Claim { return source.Claim{Member: "m"} }
+
 func (s shift) Owned() []source.Partition { return s.parts }
-func (s shift) Done()                     {}
+
+func (s shift) Done() {}
 
 // A member is ready once all its partitions are open, or when it has none; not between two generations.
 func TestReadyWhenAllPartitionsAreOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
-		counts := NewStats()
-		want := func(when string, r Readiness) {
+		counts := stats.NewStats()
+		want := func(when string, r stats.Readiness) {
 			t.Helper()
 			synctest.Wait()
 			if got := counts.Ready(); got != r {
@@ -60,40 +65,40 @@ func TestReadyWhenAllPartitionsAreOpen(t *testing.T) {
 		parts := []source.Partition{{ID: 0}, {ID: 1}, {ID: 2}}
 		s := &shifts{owned: [][]source.Partition{parts, nil, parts[:1]}}
 		open := make(chan struct{})
-		w := &Transforms{Members: s, Log: quiet(), Stats: counts, Open: func(ctx context.Context, p source.Partition, _ source.Claim) (*Loop, error) {
+		w := &Transforms{Members: s, Log: fixtures.Quiet(), Stats: counts, Open: func(ctx context.Context, p source.Partition, _ source.Claim) (*Loop, error) {
 			select {
 			case <-open:
-				return &Loop{Source: endless{}, Stage: idle{}, Sink: &scripted{opened: []time.Duration{0}}, Stats: counts, Log: quiet()}, nil
+				return &Loop{Source: endless{}, Stage: idle{}, Sink: &scripted{opened: []time.Duration{0}}, Stats: counts, Log: fixtures.Quiet()}, nil
 			case <-ctx.Done():
 				return nil, ctx.Err()
 			}
 		}}
 		ended := make(chan error)
 		go func() { ended <- w.Run(ctx) }()
-		want("at first", Readiness{Reason: "opening partitions: 0 of 3 are open"})
+		want("at first", stats.Readiness{Reason: "opening partitions: 0 of 3 are open"})
 		open <- struct{}{}
-		want("after one", Readiness{Reason: "opening partitions: 1 of 3 are open"})
+		want("after one", stats.Readiness{Reason: "opening partitions: 1 of 3 are open"})
 		open <- struct{}{}
 		open <- struct{}{}
-		want("after all", Readiness{Ready: true})
+		want("after all", stats.Readiness{Ready: true})
 		s.end[0]()
 		time.Sleep(2 * time.Second) // of the bubble: the loops see the end at their next read
-		want("more instances than partitions", Readiness{Ready: true, Reason: "standby: no partitions"})
-		counts.SetBroker(Readiness{Reason: "no broker has answered"})
-		want("no broker", Readiness{Reason: "no broker has answered"})
-		counts.SetBroker(Readiness{Ready: true})
-		want("a broker again", Readiness{Ready: true, Reason: "standby: no partitions"})
-		counts.SetTopics(Readiness{Reason: "topic out is missing"})
-		want("an output that is gone", Readiness{Reason: "topic out is missing"})
-		counts.SetTopics(Readiness{Ready: true})
+		want("more instances than partitions", stats.Readiness{Ready: true, Reason: "standby: no partitions"})
+		counts.SetBroker(stats.Readiness{Reason: "no broker has answered"})
+		want("no broker", stats.Readiness{Reason: "no broker has answered"})
+		counts.SetBroker(stats.Readiness{Ready: true})
+		want("a broker again", stats.Readiness{Ready: true, Reason: "standby: no partitions"})
+		counts.SetTopics(stats.Readiness{Reason: "topic out is missing"})
+		want("an output that is gone", stats.Readiness{Reason: "topic out is missing"})
+		counts.SetTopics(stats.Readiness{Ready: true})
 		s.end[1]()
-		want("the next generation", Readiness{Reason: "opening partitions: 0 of 1 are open"})
+		want("the next generation", stats.Readiness{Reason: "opening partitions: 0 of 1 are open"})
 		open <- struct{}{}
-		want("is open", Readiness{Ready: true})
+		want("is open", stats.Readiness{Ready: true})
 		cancel()
 		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		want("at the end", Readiness{Reason: "waiting for partitions"})
+		want("at the end", stats.Readiness{Reason: "waiting for partitions"})
 	})
 }

@@ -10,6 +10,9 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
+	"github.com/lca-stream/lca-stream/pipeline/internal/retry"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -35,14 +38,17 @@ func (s *scripted) Next(ctx context.Context) (Ownership, error) {
 	return s, nil
 }
 
-func (s *scripted) Context() context.Context  { return s.ctx }
-func (s *scripted) Claim() source.Claim       { return source.Claim{Group: "g", Member: s.member} }
+func (s *scripted) Context() context.Context { return s.ctx }
+
+func (s *scripted) Claim() source.Claim { return source.Claim{Group: "g", Member: s.member} }
+
 func (s *scripted) Owned() []source.Partition { return []source.Partition{{Topic: "events"}} }
-func (s *scripted) Done()                     {}
+
+func (s *scripted) Done() {}
 
 func (s *scripted) open(context.Context, source.Partition, source.Claim) (*Loop, error) {
 	s.opened = append(s.opened, time.Since(s.begun))
-	return &Loop{Source: endless{}, Sink: s, Stage: idle{}, Stats: NewStats(), Log: quiet()}, nil
+	return &Loop{Source: endless{}, Sink: s, Stage: idle{}, Stats: stats.NewStats(), Log: fixtures.Quiet()}, nil
 }
 
 func (s *scripted) Put(_ context.Context, _ []sink.Message, claim source.Claim) error {
@@ -62,18 +68,22 @@ func (s *scripted) Close() error { return nil }
 type endless struct{}
 
 func (endless) Read(ctx context.Context) (source.Batch, error) {
-	if !sleep(ctx, time.Second) {
+	if !retry.Sleep(ctx, time.Second) {
 		return source.Batch{}, ctx.Err()
 	}
 	return source.Batch{Claim: source.Claim{Group: "g"}}, nil
 }
+
 func (endless) Seek(context.Context, source.Offsets) error { return nil }
-func (endless) Close() error                               { return nil }
+
+func (endless) Close() error { return nil }
 
 type idle struct{}
 
 func (idle) Do(context.Context, source.Batch) (Work, error) { return Work{Commit: true}, nil }
-func (idle) Kept()                                          {}
+
+func (idle) Kept() {}
+
 func (idle) Rewind(context.Context) (source.Offsets, error) { return nil, nil }
 
 // What becomes of a partition whose loop fails.
@@ -99,7 +109,7 @@ func TestPartitionIsTakenBack(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 				defer cancel()
 				s := &scripted{ctx: ctx, member: c.member, script: c.script, begun: time.Now()}
-				err := (&Transforms{Members: s, Open: s.open, Log: quiet()}).Run(ctx)
+				err := (&Transforms{Members: s, Open: s.open, Log: fixtures.Quiet()}).Run(ctx)
 				if !errors.Is(err, c.err) {
 					t.Errorf("Run: %v, want %v", err, c.err)
 				}

@@ -10,6 +10,9 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -49,12 +52,12 @@ func TestPatience(t *testing.T) {
 	}{
 		{"a coordinator loads for ten minutes", trouble{err: errLoading, lasts: 10 * time.Minute}, false, false},
 		{"a restarted broker does not know the topic yet", trouble{err: errDeleted, lasts: absentFor / 2}, false, false},
-		{"a stage says so of a restarted broker", trouble{err: &Stop{Err: errDeleted}, lasts: absentFor / 2}, false, false},
+		{"a stage says so of a restarted broker", trouble{err: &reject.Stop{Err: errDeleted}, lasts: absentFor / 2}, false, false},
 		{"the topic is deleted", trouble{err: errDeleted}, true, true},
-		{"a stage says that the topic is deleted", trouble{err: &Stop{Err: errDeleted}}, true, true},
+		{"a stage says that the topic is deleted", trouble{err: &reject.Stop{Err: errDeleted}}, true, true},
 		{"a right is missing", trouble{err: fmt.Errorf("no right: %w", kafka.TopicAuthorizationFailed)}, true, true},
 		{"the offset is gone", trouble{err: &source.OffsetError{Offset: 3, Start: 7, End: 9}, lasts: time.Minute}, true, false},
-		{"the log was truncated", trouble{err: &Stop{Err: &source.TruncatedError{Offset: 9, End: 7}}}, true, true},
+		{"the log was truncated", trouble{err: &reject.Stop{Err: &source.TruncatedError{Offset: 9, End: 7}}}, true, true},
 		{"on no list", trouble{err: errUnknown, lasts: time.Minute}, true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -63,7 +66,7 @@ func TestPatience(t *testing.T) {
 				defer cancel()
 				up := c.trouble
 				s := &scripted{ctx: ctx, member: "m", begun: time.Now()}
-				err := (&Transforms{Members: s, Log: quiet(), Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
+				err := (&Transforms{Members: s, Log: fixtures.Quiet(), Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*Loop, error) {
 					if err := up.now(); err != nil {
 						return nil, err
 					}
@@ -78,7 +81,7 @@ func TestPatience(t *testing.T) {
 				defer cancel()
 				back := c.trouble
 				s := &scripted{script: []error{errors.New("the transaction was aborted")}, opened: []time.Duration{0}}
-				l := &Loop{Source: endless{}, Sink: s, Stage: returning{trouble: &back, s: s}, Stats: NewStats(), Log: quiet()}
+				l := &Loop{Source: endless{}, Sink: s, Stage: returning{trouble: &back, s: s}, Stats: stats.NewStats(), Log: fixtures.Quiet()}
 				err := l.Run(ctx)
 				if c.back != errors.Is(err, c.err) || c.back == (s.puts > 0) {
 					t.Errorf("go back: %v after %d tries and %d puts", err, back.failed, s.puts)

@@ -9,6 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
+	"github.com/lca-stream/lca-stream/pipeline/internal/retry"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -27,14 +30,15 @@ type calm struct {
 }
 
 func (c *calm) Read(ctx context.Context) (source.Batch, error) {
-	if !sleep(ctx, 10*time.Second) {
+	if !retry.Sleep(ctx, 10*time.Second) {
 		return source.Batch{}, ctx.Err()
 	}
 	return source.Batch{Claim: source.Claim{Group: "g", Next: c.ahead.Clone(), Epochs: c.epochs}}, nil
 }
 
 func (c *calm) Seek(context.Context, source.Offsets) error { return nil }
-func (c *calm) Close() error                               { return nil }
+
+func (c *calm) Close() error { return nil }
 
 func (c *calm) Put(_ context.Context, msgs []sink.Message, claim source.Claim) error {
 	c.at, c.put, c.epoch = append(c.at, time.Since(c.began)), append(c.put, claim.Next), append(c.epoch, claim.Epochs)
@@ -55,13 +59,13 @@ func TestRenewal(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Hour+time.Minute)
 				defer cancel()
-				kept := source.Offsets{at(0): 7}
-				c := &calm{ahead: kept, began: time.Now(), epochs: source.Epochs{at(0): 4}}
+				kept := source.Offsets{fixtures.Part(0): 7}
+				c := &calm{ahead: kept, began: time.Now(), epochs: source.Epochs{fixtures.Part(0): 4}}
 				if name == "a learner" {
-					c.ahead, c.epochs = source.Offsets{at(0): 9}, source.Epochs{at(0): 5}
+					c.ahead, c.epochs = source.Offsets{fixtures.Part(0): 9}, source.Epochs{fixtures.Part(0): 5}
 				}
 				l := &Loop{
-					Source: c, Sink: c, Stage: stage, Stats: NewStats(), Log: quiet(), Start: kept, Epochs: source.Epochs{at(0): 4},
+					Source: c, Sink: c, Stage: stage, Stats: stats.NewStats(), Log: fixtures.Quiet(), Start: kept, Epochs: source.Epochs{fixtures.Part(0): 4},
 					Renew: &Renewal{Every: time.Hour, Markers: func(source.Offsets) []sink.Message { return make([]sink.Message, 1) }},
 				}
 				if err := l.Run(ctx); err != nil {
@@ -71,10 +75,10 @@ func TestRenewal(t *testing.T) {
 					t.Errorf("put at %v, %d markers", c.at, c.marks)
 				}
 				for i, next := range c.put {
-					if next[at(0)] != 7 {
+					if next[fixtures.Part(0)] != 7 {
 						t.Errorf("committed %v, want what was kept", next)
 					}
-					if epoch := c.epoch[i][at(0)]; epoch != 4 {
+					if epoch := c.epoch[i][fixtures.Part(0)]; epoch != 4 {
 						t.Errorf("committed with the epochs %v, want those of the start", c.epoch[i])
 					}
 				}
@@ -93,11 +97,11 @@ type busy struct {
 }
 
 func (b *busy) Read(ctx context.Context) (source.Batch, error) {
-	if !sleep(ctx, 50*time.Minute) {
+	if !retry.Sleep(ctx, 50*time.Minute) {
 		return source.Batch{}, ctx.Err()
 	}
 	b.next++
-	return source.Batch{Claim: source.Claim{Group: "g", Next: source.Offsets{at(0): b.next}}}, nil
+	return source.Batch{Claim: source.Claim{Group: "g", Next: source.Offsets{fixtures.Part(0): b.next}}}, nil
 }
 
 func (b *busy) Do(context.Context, source.Batch) (Work, error) {
@@ -106,7 +110,7 @@ func (b *busy) Do(context.Context, source.Batch) (Work, error) {
 
 func (b *busy) Finish(context.Context) (Work, error) { return Work{Commit: true}, nil }
 
-func (b *busy) Marked(next source.Offsets) { b.told = append(b.told, next[at(0)]) }
+func (b *busy) Marked(next source.Offsets) { b.told = append(b.told, next[fixtures.Part(0)]) }
 
 func (b *busy) Put(_ context.Context, msgs []sink.Message, claim source.Claim) error {
 	if b.next == 4 && b.fails == 0 {
@@ -115,7 +119,7 @@ func (b *busy) Put(_ context.Context, msgs []sink.Message, claim source.Claim) e
 	}
 	for _, m := range msgs {
 		if m.Key != nil {
-			b.marks, b.when = append(b.marks, claim.Next[at(0)]), append(b.when, time.Since(b.began))
+			b.marks, b.when = append(b.marks, claim.Next[fixtures.Part(0)]), append(b.when, time.Since(b.began))
 		}
 	}
 	return nil
@@ -129,7 +133,7 @@ func TestMarkersOfABusyFeed(t *testing.T) {
 		defer cancel()
 		b := &busy{calm: calm{began: time.Now()}}
 		l := &Loop{
-			Source: b, Sink: b, Stage: b, Stats: NewStats(), Log: quiet(), Grace: time.Second, Start: source.Offsets{at(0): 0},
+			Source: b, Sink: b, Stage: b, Stats: stats.NewStats(), Log: fixtures.Quiet(), Grace: time.Second, Start: source.Offsets{fixtures.Part(0): 0},
 			Renew: &Renewal{Every: time.Hour, Markers: func(source.Offsets) []sink.Message { return []sink.Message{{Key: []byte("start/g/events/0")}} }},
 		}
 		if err := l.Run(ctx); err != nil {
@@ -179,8 +183,8 @@ func TestIdleLoopNoticesThatItIsFenced(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 				defer cancel()
-				a := &asked{calm: calm{ahead: source.Offsets{at(0): 7}, began: time.Now()}, taken: time.Minute}
-				l := &Loop{Source: a, Sink: a, Stage: idle{}, Stats: NewStats(), Log: quiet(), Start: source.Offsets{at(0): 7}, Check: c.every}
+				a := &asked{calm: calm{ahead: source.Offsets{fixtures.Part(0): 7}, began: time.Now()}, taken: time.Minute}
+				l := &Loop{Source: a, Sink: a, Stage: idle{}, Stats: stats.NewStats(), Log: fixtures.Quiet(), Start: source.Offsets{fixtures.Part(0): 7}, Check: c.every}
 				if c.puts {
 					l.Renew = &Renewal{Every: time.Second}
 				}

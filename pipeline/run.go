@@ -10,6 +10,10 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/failpoint"
+	"github.com/lca-stream/lca-stream/pipeline/internal/retry"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/start"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -37,7 +41,7 @@ type Work struct {
 	// Next are the offsets to commit, of a stage that has not yet saved what it has read; nil: those of the batch.
 	Next source.Offsets
 
-	inputs []*source.Message // what each message was made of, in a stage that has to know
+	Inputs []*source.Message // what each message was made of, in a stage that has to know
 }
 
 // claim is what is committed with the work, where c is the batch's. The leader epoch of another offset is not known.
@@ -84,7 +88,7 @@ type Loop struct {
 	Stage     Stage
 	Sink      Sink
 	Grace     time.Duration // how long work in progress may take after ctx has ended; 0 = none
-	Stats     *Stats
+	Stats     *stats.Stats
 	Log       *slog.Logger
 	Name      string         // label in the metrics: learn or transform; "": none
 	Uncounted bool           // another loop of this process reads the same records and counts them
@@ -92,7 +96,7 @@ type Loop struct {
 	Start     source.Offsets // committed offsets at which reading begins; nil: none are committed
 	Epochs    source.Epochs  // leader epochs for Start, as far as they were committed with it
 	Renew     *Renewal       // nil: committed offsets are not renewed
-	Outputs   *Outputs       // what is noted with each offset of a transform; nil: nothing
+	Outputs   *start.Outputs // what is noted with each offset of a transform; nil: nothing
 	Check     time.Duration  // after this long without a put the sink checks that it still owns the work; 0 = never
 
 	// Spread, unless nil, randomises the wait before a retry, so that loops do not retry in step.
@@ -135,7 +139,7 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 	work, ended := l.traced(work, "process", &batch)
 	defer func() { ended(err) }()
 	if !l.Uncounted {
-		l.counted = l.Stats.read(&batch, l.counted)
+		l.counted = l.Stats.Read(&batch, l.counted)
 	}
 	if l.Name != "" {
 		l.Stats.Taken(l.Name, &batch)
@@ -154,7 +158,7 @@ func (l *Loop) step(ctx, work context.Context, batch source.Batch) (err error) {
 		return l.rest(work)
 	}
 	err = l.commit(work, done)
-	if err == nil || final(err) {
+	if err == nil || retry.Final(err) {
 		return err
 	}
 	return l.rewind(ctx, err)
@@ -171,7 +175,7 @@ func (l *Loop) replace(done Work, cause error) (Work, bool, error) {
 			done, err := r.Refuse(done, large.Index, large)
 			return done, true, err
 		}
-		return done, false, &Stop{Err: large}
+		return done, false, &reject.Stop{Err: large}
 	case errors.As(cause, &untimely):
 		if r, ok := l.Stage.(Retimer); ok {
 			done, err := r.Retime(done, untimely)
@@ -192,13 +196,13 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 		l.Stats.TransactionsAborted.Add(1)
 		return err
 	}
-	l.Stats.Transaction.observe(time.Since(start))
+	l.Stats.Transaction.Observe(time.Since(start))
 	l.Stats.SinkRecords.Add(uint64(len(done.Messages)))
 	l.Log.Debug("committed", "messages", len(done.Messages), "next", claimed{claim.Next}, "took", time.Since(start))
 	l.kept, l.putAt = claim, time.Now()
 	l.marked(marks, claim.Next)
 	if l.Name != "" {
-		l.Stats.committed(l.Name, claim)
+		l.Stats.Committed(l.Name, claim)
 	}
 	return nil
 }
@@ -207,7 +211,7 @@ func (l *Loop) put(ctx context.Context, done Work, claim source.Claim) error {
 func (l *Loop) send(ctx context.Context, msgs, marks []sink.Message, claim source.Claim) error {
 	kept := func() {}
 	if l.Outputs != nil { // before they are copied: it asks where the last ones are written
-		claim, kept = l.Outputs.claim(claim, msgs)
+		claim, kept = l.Outputs.Claim(claim, msgs)
 	}
 	err := l.Sink.Put(ctx, append(slices.Clip(msgs), marks...), claim)
 	if err == nil {
@@ -221,7 +225,7 @@ func (l *Loop) send(ctx context.Context, msgs, marks []sink.Message, claim sourc
 func (l *Loop) rewind(ctx context.Context, cause error) error {
 	l.Log.Warn("transaction aborted; going back to the last commit", "error", cause)
 	var gone absence
-	for wait := firstRetry; ; wait = longer(wait) {
+	for wait := retry.First; ; wait = retry.Longer(wait) {
 		// An empty put ends what the failed transaction may have left open, if that was not possible before. Until
 		// then the offsets are not final, and brokers do not return them.
 		err := l.Sink.Put(ctx, nil, source.Claim{})
@@ -246,7 +250,7 @@ func (l *Loop) rewind(ctx context.Context, cause error) error {
 		if l.Spread != nil {
 			pause = l.Spread(wait)
 		}
-		if !sleep(ctx, pause) {
+		if !retry.Sleep(ctx, pause) {
 			return ctx.Err()
 		}
 		l.Log.Warn("cannot go back to the last commit yet", "error", err, "waited", pause)
@@ -293,54 +297,83 @@ func (l *Loop) finish(work context.Context, f Finisher, ended bool) (more bool, 
 	case err == nil:
 		l.Stage.Kept()
 		return done.More, nil
-	case !ended && (late || made && !final(err)):
+	case !ended && (late || made && !retry.Final(err)):
 		l.Log.Warn("the last checkpoint was not written; the next start resumes from the one before", "error", err)
 		return false, nil
 	}
 	return false, err
 }
 
-// final reports errors that no retry can cure.
-func final(err error) bool {
-	return errors.Is(err, sink.ErrFenced) || errors.Is(err, sink.ErrRevoked) || sink.Permanent(err) ||
-		errors.Is(err, context.Canceled) || errors.As(err, new(*Stop))
-}
-
-// Stop is a fault of the data or the configuration that needs a person. Nothing is lost.
-type Stop struct {
-	Err    error
-	Remedy string // what to do
-}
-
-// Error says what happened and what to do.
-func (s *Stop) Error() string {
-	if s.Remedy == "" {
-		return "pipeline: " + s.Err.Error()
-	}
-	return "pipeline: " + s.Err.Error() + ": " + s.Remedy
-}
-
-// Unwrap returns the cause.
-func (s *Stop) Unwrap() error { return s.Err }
-
 // graceful returns a context that ends `grace` after ctx does.
 func graceful(ctx context.Context, grace time.Duration) (context.Context, context.CancelFunc) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		sleep(work, grace)
+		retry.Sleep(work, grace)
 		cancel()
 	})
 	return work, func() { stop(); cancel() }
 }
 
-// sleep waits. It returns false if ctx ended first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
+// Trace is called when a piece of work begins, and returns the function to call when it has ended. The work is
+// "process" for a batch, with the batch, and within it "commit" for a transaction, without a batch.
+type Trace func(ctx context.Context, work string, b *source.Batch) (context.Context, func(error))
+
+// traced is Trace, or nothing for loops without traces.
+func (l *Loop) traced(ctx context.Context, work string, b *source.Batch) (context.Context, func(error)) {
+	if l.Trace == nil {
+		return ctx, func(error) {}
 	}
+	return l.Trace(ctx, work, b)
+}
+
+// Pacer is a sink that knows how many bytes one put should hold at most on the current link; 0: unlimited.
+type Pacer interface {
+	Most() int
+}
+
+// Splitter is a stage whose work can be put in parts, one transaction each.
+type Splitter interface {
+	// Split cuts off a first part of at most most bytes, but of at least what was made of one input. next are the offsets of that
+	// part; nil: there is nothing to cut.
+	Split(work Work, most int) (first, rest Work, next source.Offsets)
+}
+
+// commit makes the work and its offsets visible: together, or on a slow link in parts, each with the offsets that it
+// stands for. There, a transaction that is too large would always run out of time.
+func (l *Loop) commit(ctx context.Context, done Work) error {
+	pacer, paced := l.Sink.(Pacer)
+	splitter, splits := l.Stage.(Splitter)
+	for paced && splits {
+		most := pacer.Most()
+		if most == 0 {
+			break
+		}
+		first, rest, next := splitter.Split(done, most)
+		if next == nil {
+			break
+		}
+		claim := l.claim
+		claim.Next = maps.Clone(claim.Next)
+		maps.Copy(claim.Next, next)
+		if err := l.place(ctx, first, claim); err != nil {
+			return err
+		}
+		done = rest
+	}
+	if err := l.place(ctx, done, l.claim); err != nil {
+		return err
+	}
+	l.Stage.Kept()
+	return nil
+}
+
+// place puts the work. If a topic will never take a message, it asks the stage for a replacement.
+func (l *Loop) place(ctx context.Context, done Work, claim source.Claim) (err error) {
+	for refused := true; refused; {
+		err = l.put(ctx, done, claim)
+		if done, refused, err = l.replace(done, err); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -20,15 +21,17 @@ type steps struct {
 func (s *steps) step(name string) error {
 	s.done = append(s.done, name)
 	if name == s.fails {
-		return errCrash
+		return fixtures.ErrCrash
 	}
 	return nil
 }
 
 func (s *steps) Rewind(context.Context) (source.Offsets, error) { return nil, s.step("rewind") }
+
 func (s *steps) Put(context.Context, []sink.Message, source.Claim) error {
 	return s.step("put")
 }
+
 func (s *steps) Close() error { return s.step("close") }
 
 func (s *steps) takeover() *Takeover {
@@ -54,7 +57,7 @@ func TestTakeoverOrder(t *testing.T) {
 		if step != "fence" {
 			want = append(want, "close")
 		}
-		if !errors.Is(err, errCrash) || loop != nil || !slices.Equal(s.done, want) {
+		if !errors.Is(err, fixtures.ErrCrash) || loop != nil || !slices.Equal(s.done, want) {
 			t.Errorf("%q fails: %v, error %v; want %v", step, s.done, err, want)
 		}
 	}

@@ -21,7 +21,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -167,7 +167,7 @@ func hostileInputs(t *testing.T) []hostileInput {
 	}
 	avro := format.Schema{ID: 1, Type: format.SchemaAvro, Text: `{"type":"record","name":"R","fields":[{"name":"a","type":"double"},{"name":"n","type":{"type":"array","items":{"type":"record","name":"E","fields":[]}}}]}`}
 	nothing := append(make([]byte, 8), 0xfe, 0xff, 0xff, 0xff, 0x0f, 0)
-	crowded := pipeline.Checkpoint{ModelID: "default", Features: make([]string, 30_000), Slots: snapshot.Slots{}}
+	crowded := checkpoint.Checkpoint{ModelID: "default", Features: make([]string, 30_000), Slots: snapshot.Slots{}}
 	for i := range 10_000 {
 		crowded.Slots[i] = snapshot.Chunks{Model: 1}
 	}
@@ -201,7 +201,7 @@ func hostileInputs(t *testing.T) []hostileInput {
 		{"a file of Parquet", parquetWords(t), file(".parquet")},
 		{"a file of Arrow", arrowZeros(t, 256*megabyte, 8), file(".arrow")},
 		{"a model file, `.arrows`", arrowZeros(t, 256*megabyte, 8), imports},
-		{"a checkpoint", saved, func(b []byte) error { return new(pipeline.Checkpoint).UnmarshalBinary(b) }},
+		{"a checkpoint", saved, func(b []byte) error { return new(checkpoint.Checkpoint).UnmarshalBinary(b) }},
 	}
 }
 

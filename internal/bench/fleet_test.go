@@ -17,7 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -112,7 +112,7 @@ func (f *fleet) put(b *testing.B) func(messages []sink.Message) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	k, err := sink.OpenKafka(b.Context(), sink.KafkaConfig{Cluster: c, TransactionalID: f.id + "-fill", BatchBytes: pipeline.KeyedBatch})
+	k, err := sink.OpenKafka(b.Context(), sink.KafkaConfig{Cluster: c, TransactionalID: f.id + "-fill", BatchBytes: learn.KeyedBatch})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestOtherProgramsReadAndWrite(t *testing.T) {
 	b := kafkatest.Start(t, kafkatest.Embedded)
 	s := newStream(t, b, "interop", settings{partitions: 1, why: 2, features: "[f_int8, f_int16, f_int32, f_int64, f_uint8, f_uint16, f_uint32, f_uint64, f_float16, f_float32, f_float64]"})
 	dir := t.TempDir()
-	testtools.RunPython(t, "testdata/interop_write.py", dir, "../../pipeline/testdata/passthrough.arrows")
+	testtools.RunPython(t, "testdata/interop_write.py", dir, "../../pipeline/encode/testdata/passthrough.arrows")
 	files, err := filepath.Glob(filepath.Join(dir, "*.arrows"))
 	if err != nil {
 		t.Fatal(err)

@@ -22,8 +22,10 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -116,19 +118,19 @@ type OAuth struct {
 
 // Source is where rows come from.
 type Source struct {
-	Topic           string             // input topic
-	Group           string             // consumer group of the transform; the learner commits under <group>.learn
-	InstanceID      string             // name of this member of the group; "": derived from host and configuration; none: without a name
-	StartOffset     Choice             // where a group begins that has never begun: StartEarliest or StartLatest
-	IsolationLevel  Choice             // ReadCommitted or ReadUncommitted
-	Assignment      Choice             // AssignGroup or AssignStatic
-	Partitions      []int32            // partitions of a static assignment
-	Format          string             // format of the input values, one of format.Names
-	Features        []string           // numeric columns in order, or one list column; empty: chosen from the first message
-	OnInvalid       pipeline.OnInvalid // what becomes of a row with a null, text, NaN or Inf feature
-	OnGap           Choice             // what becomes of records that retention has deleted before they were read: Stop or Skip
-	MaxMessageBytes int                // largest message taken, bytes
-	SchemaFile      string             // Avro schema of values that name none; "": each names its schema
+	Topic           string           // input topic
+	Group           string           // consumer group of the transform; the learner commits under <group>.learn
+	InstanceID      string           // name of this member of the group; "": derived from host and configuration; none: without a name
+	StartOffset     Choice           // where a group begins that has never begun: StartEarliest or StartLatest
+	IsolationLevel  Choice           // ReadCommitted or ReadUncommitted
+	Assignment      Choice           // AssignGroup or AssignStatic
+	Partitions      []int32          // partitions of a static assignment
+	Format          string           // format of the input values, one of format.Names
+	Features        []string         // numeric columns in order, or one list column; empty: chosen from the first message
+	OnInvalid       reject.OnInvalid // what becomes of a row with a null, text, NaN or Inf feature
+	OnGap           Choice           // what becomes of records that retention has deleted before they were read: Stop or Skip
+	MaxMessageBytes int              // largest message taken, bytes
+	SchemaFile      string           // Avro schema of values that name none; "": each names its schema
 	Registry        Registry
 }
 
@@ -198,22 +200,22 @@ type Checkpoint struct {
 
 // Transform is the whitening of live rows.
 type Transform struct {
-	Topic       string              // output topic
-	Format      pipeline.Format     // what the values of the output are
-	Coordinates lca.Coordinates     // rotation of the result
-	Components  lca.Components      // which part of the metric the result carries
-	Score       bool                // add the column of −log p, nats
-	PValue      bool                // add the column of the probability of a score at least as high
-	Why         int                 // number of features that the column of guilty features names; 0: no such column
-	Layout      pipeline.Layout     // how the result stands in a message
-	Column      string              // name of the output column
-	Passthrough bool                // keep the input's columns
-	Compression sink.Compression    // of produced batches
-	MaxDelay    time.Duration       // longest wait to fill a transaction; 0: auto
-	UntilModel  pipeline.UntilModel // what happens to records before there is a model
-	PinVersion  uint64              // use this model version alone; 0: the newest
-	MaxModelAge time.Duration       // age at which the model counts as stale; 0: never
-	OnStale     Choice              // Warn or Stop
+	Topic       string               // output topic
+	Format      encode.Format        // what the values of the output are
+	Coordinates lca.Coordinates      // rotation of the result
+	Components  lca.Components       // which part of the metric the result carries
+	Score       bool                 // add the column of −log p, nats
+	PValue      bool                 // add the column of the probability of a score at least as high
+	Why         int                  // number of features that the column of guilty features names; 0: no such column
+	Layout      encode.Layout        // how the result stands in a message
+	Column      string               // name of the output column
+	Passthrough bool                 // keep the input's columns
+	Compression sink.Compression     // of produced batches
+	MaxDelay    time.Duration        // longest wait to fill a transaction; 0: auto
+	UntilModel  transform.UntilModel // what happens to records before there is a model
+	PinVersion  uint64               // use this model version alone; 0: the newest
+	MaxModelAge time.Duration        // age at which the model counts as stale; 0: never
+	OnStale     Choice               // Warn or Stop
 }
 
 // DeadLetter is where unusable messages go.

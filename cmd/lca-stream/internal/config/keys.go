@@ -6,7 +6,9 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
@@ -102,7 +104,7 @@ func sourceKeys(c *Config) []Key {
 		{"source.format", "auto", "Format of the input values; auto tells it by the first bytes of each.", oneOf(&s.Format, format.Names()...)},
 		{"source.schema_file", `""`, "Avro schema (.avsc) of values that name none, with source.format avro. Empty: each names its schema in the registry.", text(&s.SchemaFile, anyText)},
 		{"source.features", "[]", "Numeric columns in order, or one list column; empty: chosen from the first message, without labels, ids, times and constants (`init` and `inspect` say which). The model keeps them.", &listValue{&s.Features, feature, 0}},
-		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature, or with text in one (JSON, unions): keep it with a null result, dead-letter its message, stop, or impute: fill what is null, text or NaN by its conditional mean under the model, said in column <column>_imputed; a row with Inf then has a null result. It is never learnt.", oneOf(&s.OnInvalid, pipeline.OnInvalids()...)},
+		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature, or with text in one (JSON, unions): keep it with a null result, dead-letter its message, stop, or impute: fill what is null, text or NaN by its conditional mean under the model, said in column <column>_imputed; a row with Inf then has a null result. It is never learnt.", oneOf(&s.OnInvalid, reject.OnInvalids()...)},
 		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has read either way, counted in lca_learner_gap_records_total.", oneOf(&s.OnGap, Stop, Skip)},
 		{"source.max_message_bytes", "16MiB", "Largest message taken; a larger one is unusable (see dead_letter), and so is a producer's batch that decompresses to more than 4 times as much and more than 16MiB. Memory grows with it.", &sizeValue{p: &s.MaxMessageBytes, low: 1 << 10, high: 1 << 30}},
 		{"source.registry.url", `""`, "Schema registry of values that name their schema by an id, after a byte 0: http(s)://HOST:PORT and the path of Confluent's API, such as /apis/ccompat/v7. Empty: such values are unusable.", text(&r.URL, registryURL)},
@@ -205,18 +207,18 @@ func transformKeys(c *Config) []Key {
 	t := &c.Transform
 	return []Key{
 		{"transform.topic", "whitened", "Topic of the whitened rows; it has as many partitions as the source.", text(&t.Topic, topic)},
-		{"transform.format", "input", "What each output is. input: as its message came, with our columns or keys added; json: the text of a message that is JSON, or else objects; arrow; or avro, which needs one row per message and source.registry.url. Schemas are registered under <topic>-value.", oneOf(&t.Format, pipeline.Formats()...)},
+		{"transform.format", "input", "What each output is. input: as its message came, with our columns or keys added; json: the text of a message that is JSON, or else objects; arrow; or avro, which needs one row per message and source.registry.url. Schemas are registered under <topic>-value.", oneOf(&t.Format, encode.Formats()...)},
 		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, lca.AllCoordinates()...)},
 		{"transform.components", "all", "all; parzen alone: the paper's unsupervised dimension reduction; or weighted: each direction by √(1−e), for neighbours in many columns of noise.", oneOf(&t.Components, lca.AllComponents()...)},
 		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score. Where p_value and alarms.p_below want none either, nothing is scored: that saves most of the time, and the page knows no unusual rows.", &boolValue{&t.Score}},
 		{"transform.p_value", "true", "Add the probability of a score at least as high, among rows like the model's neighbours, as column <column>_p. Where it is not set it is as score, from which it is made.", &boolValue{&t.PValue}},
 		{"transform.why", "0", "Number of features that column <column>_why names for each row, those that make its score as high as it is first, with the nats that each costs; about doubles the time of scoring. 0: no such column.", whole(&t.Why, 0, 65536)},
-		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, pipeline.Layouts()...)},
+		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, encode.Layouts()...)},
 		{"transform.column", "lca", "Name of the result: <column>, or <column>_0, <column>_1, … with layout columns.", text(&t.Column, someText)},
 		{"transform.passthrough", "true", "Keep the columns of the input.", &boolValue{&t.Passthrough}},
 		{"transform.compression", "auto", "Of the batches written to all our topics; auto: lz4 where it halves them, zstd where it makes them much smaller still (JSON), and for what is larger than its topic takes.", oneOf(&t.Compression, sink.Compressions()...)},
 		{"transform.max_delay", "auto", "Longest wait to fill a transaction, after its first message. auto: none while messages are few; a transaction takes what came while the one before it ran, so that its size follows the load, and all partitions of a process together begin at most 500 per second. A duration: each waits for so long unless it is full before.", duration(&t.MaxDelay, time.Millisecond, time.Minute, autoDuration()...)},
-		{"transform.until_model", "auto", "Before the first model: hold (consume nothing), pass_through (null results), or drop; auto: hold, or pass_through with model.by, where a value without a model must not hold up the others.", oneOf(&t.UntilModel, pipeline.UntilModels()...)},
+		{"transform.until_model", "auto", "Before the first model: hold (consume nothing), pass_through (null results), or drop; auto: hold, or pass_through with model.by, where a value without a model must not hold up the others.", oneOf(&t.UntilModel, transform.UntilModels()...)},
 		{"transform.pin_version", "0", "Use this version of the model alone; 0: always the newest.", whole(&t.PinVersion, 0, math.MaxInt64)},
 		{"transform.max_model_age", "0s", "Age at which the model counts as stale; 0s: never.", duration(&t.MaxModelAge, 0, 365*day)},
 		{"transform.on_stale", "warn", "A stale model: warn and go on, or stop.", oneOf(&t.OnStale, Warn, Stop)},

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -121,12 +123,12 @@ func (d *decoder) validateSource() {
 		d.clash("is set, but source.format is "+s.Format, "set source.format: avro, or remove this", "source.schema_file", "source.format")
 	}
 	switch f := d.config.Transform.Format; {
-	case s.SchemaFile != "" && s.Format == string(format.Avro) && (f == pipeline.FormatInput || f == pipeline.FormatAvro):
+	case s.SchemaFile != "" && s.Format == string(format.Avro) && (f == encode.FormatInput || f == encode.FormatAvro):
 		d.clash("values that name no schema cannot come out as Avro, and transform.format is "+f.String(), "set transform.format to json or arrow", "source.schema_file", "transform.format")
-	case f == pipeline.FormatAvro && s.Registry.URL == "":
+	case f == encode.FormatAvro && s.Registry.URL == "":
 		d.clash("avro needs a schema registry, which gives each output the id of its schema", "set source.registry.url, or set transform.format to json or arrow", "transform.format", "source.registry.url")
 	}
-	if s.OnInvalid == pipeline.RejectRow && d.config.DeadLetter.Topic == "" {
+	if s.OnInvalid == reject.RejectRow && d.config.DeadLetter.Topic == "" {
 		d.clash("dead_letter needs a topic to write to", "set dead_letter.topic", "source.on_invalid", "dead_letter.topic")
 	}
 }
@@ -174,8 +176,8 @@ func (d *decoder) validateLearning() {
 	if m.Metric == lca.MetricLowRank && n > 1 && m.Rank >= n {
 		d.clash(fmt.Sprintf("%d is not below the number of features, %d", m.Rank, n), "a full rank is lca.metric: full", "lca.rank", "source.features")
 	}
-	if least, _, _ := pipeline.CheckpointBytes(m.Neighbours, n); least > pipeline.CheckpointLimit {
-		d.clash(fmt.Sprintf("a checkpoint of %d neighbours of %d features takes more than %d bytes, and %d is the most", m.Neighbours, n, least, pipeline.CheckpointLimit),
+	if least, _, _ := checkpoint.CheckpointBytes(m.Neighbours, n); least > checkpoint.CheckpointLimit {
+		d.clash(fmt.Sprintf("a checkpoint of %d neighbours of %d features takes more than %d bytes, and %d is the most", m.Neighbours, n, least, checkpoint.CheckpointLimit),
 			"set fewer lca.neighbours, or name fewer features", "lca.neighbours", "source.features")
 	}
 	if m.HalfLifeRows != 0 && m.PassRows > 0 {
@@ -204,7 +206,7 @@ func (d *decoder) validatePublishing() {
 		d.clash(fmt.Sprintf("%d rejects cannot be among %d messages", c.DeadLetter.MaxRejects, c.DeadLetter.Window), "set dead_letter.max_rejects to at most dead_letter.window", "dead_letter.max_rejects", "dead_letter.window")
 	}
 	for _, f := range c.Source.Features {
-		if c.Transform.Passthrough && (f == c.Transform.Column || f == c.Transform.Column+"_score" || strings.HasPrefix(f, c.Transform.Column+"_") && c.Transform.Layout == pipeline.LayoutColumns) {
+		if c.Transform.Passthrough && (f == c.Transform.Column || f == c.Transform.Column+"_score" || strings.HasPrefix(f, c.Transform.Column+"_") && c.Transform.Layout == encode.LayoutColumns) {
 			d.clash(fmt.Sprintf("%q would be written next to the input's column %q", c.Transform.Column, f), "choose another transform.column, or passthrough: false", "transform.column", "source.features", "transform.passthrough")
 		}
 	}

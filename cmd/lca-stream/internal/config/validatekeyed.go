@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 )
 
 // UntilModel returns what becomes of records before there is a model, with auto resolved.
-func (c *Config) UntilModel() pipeline.UntilModel {
+func (c *Config) UntilModel() transform.UntilModel {
 	return c.Transform.UntilModel.Resolve(c.Model.By.Keyed())
 }
 
@@ -23,7 +23,7 @@ func (d *decoder) validateKeyed() {
 		}
 		return
 	}
-	if c.Transform.UntilModel == pipeline.Hold {
+	if c.Transform.UntilModel == transform.Hold {
 		d.clash("hold would hold up all values until each has a model, and model.by is "+by.String(), "set it to pass_through or drop, or remove it", "transform.until_model")
 	}
 	if c.Transform.PinVersion != 0 {

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 )
 
 // With a model for each value other defaults hold, where the file and --set say nothing; what they say is obeyed.
@@ -24,15 +24,15 @@ func TestKeyedDefaults(t *testing.T) {
 		keep   int
 		every  time.Duration // of snapshots
 		saves  time.Duration // of checkpoints
-		before pipeline.UntilModel
+		before transform.UntilModel
 	}{
-		{doc: "", keep: 16, every: 10 * time.Second, saves: 30 * time.Second, before: pipeline.Hold},
-		{doc: "model: {by: none}", keep: 16, every: 10 * time.Second, saves: 30 * time.Second, before: pipeline.Hold},
-		{doc: "model: {by: key}", keep: 2, every: time.Minute, saves: time.Minute, before: pipeline.PassThrough},
-		{doc: "", set: []string{"model.by=header:machine"}, keep: 2, every: time.Minute, saves: time.Minute, before: pipeline.PassThrough},
-		{doc: "model: {by: key}", set: []string{"model.by=none"}, keep: 16, every: 10 * time.Second, saves: 30 * time.Second, before: pipeline.Hold},
-		{doc: "model: {by: key}\nsnapshot: {keep: 16}\ncheckpoint: {every: 30s}", keep: 16, every: time.Minute, saves: 30 * time.Second, before: pipeline.PassThrough},
-		{doc: "model: {by: key}\ntransform: {until_model: drop}", set: []string{"snapshot.every=0s"}, keep: 2, saves: time.Minute, before: pipeline.Drop},
+		{doc: "", keep: 16, every: 10 * time.Second, saves: 30 * time.Second, before: transform.Hold},
+		{doc: "model: {by: none}", keep: 16, every: 10 * time.Second, saves: 30 * time.Second, before: transform.Hold},
+		{doc: "model: {by: key}", keep: 2, every: time.Minute, saves: time.Minute, before: transform.PassThrough},
+		{doc: "", set: []string{"model.by=header:machine"}, keep: 2, every: time.Minute, saves: time.Minute, before: transform.PassThrough},
+		{doc: "model: {by: key}", set: []string{"model.by=none"}, keep: 16, every: 10 * time.Second, saves: 30 * time.Second, before: transform.Hold},
+		{doc: "model: {by: key}\nsnapshot: {keep: 16}\ncheckpoint: {every: 30s}", keep: 16, every: time.Minute, saves: 30 * time.Second, before: transform.PassThrough},
+		{doc: "model: {by: key}\ntransform: {until_model: drop}", set: []string{"snapshot.every=0s"}, keep: 2, saves: time.Minute, before: transform.Drop},
 	} {
 		c := load(one.doc, one.set...)
 		if c.Snapshot.Keep != one.keep || c.Snapshot.Every != one.every || c.Checkpoint.Every != one.saves || c.UntilModel() != one.before {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// listValue is a sequence of different texts under a rule.
+// ListValue is a sequence of different texts under a rule.
 type listValue struct {
 	p   *[]string
 	r   rule

@@ -25,7 +25,9 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/minibatch"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -279,14 +281,14 @@ func (d *doctor) width(c *config.Config, f *minibatch.Features) {
 		d.warn("widths", fmt.Sprintf("set lca.neighbours to %d or more", 10*dim), "%d neighbours are few for %d features", c.LCA.Neighbours, dim)
 	}
 	const remedy = "set fewer lca.neighbours, or name fewer source.features"
-	switch least, about, later := pipeline.CheckpointBytes(c.LCA.Neighbours, dim); {
-	case least > pipeline.CheckpointLimit:
-		d.fault("widths", remedy, "a checkpoint of %d neighbours of %d features takes more than %d bytes, and %d is the most: the learner would stop at its first record", c.LCA.Neighbours, dim, least, pipeline.CheckpointLimit)
+	switch least, about, later := checkpoint.CheckpointBytes(c.LCA.Neighbours, dim); {
+	case least > checkpoint.CheckpointLimit:
+		d.fault("widths", remedy, "a checkpoint of %d neighbours of %d features takes more than %d bytes, and %d is the most: the learner would stop at its first record", c.LCA.Neighbours, dim, least, checkpoint.CheckpointLimit)
 		return
-	case about > pipeline.CheckpointLimit:
-		d.warn("widths", remedy, "a checkpoint of %d neighbours of %d features takes about %d bytes, and %d is the most: the learner may stop when it writes one", c.LCA.Neighbours, dim, about, pipeline.CheckpointLimit)
-	case later > pipeline.CheckpointLimit:
-		d.warn("widths", remedy, "a checkpoint of %d neighbours of %d features takes up to %d bytes once the learner keeps the metrics of four former regimes, and %d is the most: it may then stop when it writes one", c.LCA.Neighbours, dim, later, pipeline.CheckpointLimit)
+	case about > checkpoint.CheckpointLimit:
+		d.warn("widths", remedy, "a checkpoint of %d neighbours of %d features takes about %d bytes, and %d is the most: the learner may stop when it writes one", c.LCA.Neighbours, dim, about, checkpoint.CheckpointLimit)
+	case later > checkpoint.CheckpointLimit:
+		d.warn("widths", remedy, "a checkpoint of %d neighbours of %d features takes up to %d bytes once the learner keeps the metrics of four former regimes, and %d is the most: it may then stop when it writes one", c.LCA.Neighbours, dim, later, checkpoint.CheckpointLimit)
 	}
 	// Vectors of float64: W, B_L and B_G, C_L, C_G and the mean; neighbours of float32.
 	model, pool := 8*dim*(4*dim+1), 4*c.LCA.Neighbours*dim
@@ -318,7 +320,7 @@ func (d *doctor) models(ctx context.Context) {
 	d.ok("models", "%s: version %d, %s old, %d features", s.ModelID, s.Version, app.Age(time.Since(s.Time)), s.Model.Dim)
 	const remedy = "set another snapshot.model_id to learn a new model, or correct source.features"
 	if !minibatch.Chosen(c.Source.Features, s.Features) {
-		d.fault("models", remedy, "the model %s", pipeline.OtherFeatures(s.Features, "source.features says", c.Source.Features))
+		d.fault("models", remedy, "the model %s", checkpoint.OtherFeatures(s.Features, "source.features says", c.Source.Features))
 		return
 	}
 	if d.features == nil || len(c.Source.Features) > 0 {
@@ -336,15 +338,15 @@ func (d *doctor) models(ctx context.Context) {
 
 // goesOn reports whether a learner of this configuration could go on from what is there.
 func (d *doctor) goesOn(ctx context.Context, newest *snapshot.Snapshot) {
-	stage, c, err := d.system.CheckpointOf(ctx, newest.ModelID, (*pipeline.Checkpoints).Peek)
+	stage, c, err := d.system.CheckpointOf(ctx, newest.ModelID, (*checkpoint.Checkpoints).Peek)
 	if err == nil {
 		stage.Columns = newest.Features // models says what source.features is about
 		err = stage.GoesOn(c, newest)
 	}
 	if err == nil && c == nil {
-		err = pipeline.Belongs(newest, d.system.Config.Snapshot.Topic, d.system.Ours())
+		err = learn.Belongs(newest, d.system.Config.Snapshot.Topic, d.system.Ours())
 	}
-	var stop *pipeline.Stop
+	var stop *reject.Stop
 	switch {
 	case errors.As(err, &stop):
 		d.fault("learner", stop.Remedy, "one of this configuration (run, learn) could not go on: %v", stop.Err)
@@ -430,7 +432,7 @@ func (d *doctor) positions(ctx context.Context) {
 		return
 	}
 	const remedy = "`lca-stream offsets show` has the positions, `offsets reset` moves them"
-	if stop := (*pipeline.Stop)(nil); errors.As(all.Cause, &stop) {
+	if stop := (*reject.Stop)(nil); errors.As(all.Cause, &stop) {
 		d.fault("positions", stop.Remedy, "the checkpoint cannot be read: %v", stop.Err)
 	} else if all.Cause != nil {
 		d.fault("positions", remedy, "the checkpoint cannot be read: %v", all.Cause)
@@ -472,7 +474,7 @@ func (d *doctor) unwritten(ctx context.Context, all *offsets.Shown) {
 		at := d.system.PositionsIn(part, all.Group, "")
 		at.Places, at.Written = system.Places{Cluster: d.system.Cluster, Looks: true}, written
 		err = at.Unwritten(ctx, part)
-		if stop := (*pipeline.Stop)(nil); errors.As(err, &stop) {
+		if stop := (*reject.Stop)(nil); errors.As(err, &stop) {
 			d.fault("positions", stop.Remedy, "partition %d, transform: %v", p.Partition, stop.Err)
 			err = nil
 		}
@@ -558,7 +560,7 @@ func (d *doctor) modelsByValue(ctx context.Context) {
 	}
 	d.ok("models", "%s is the newest: version %d, %s old, %d features; `lca-stream snapshot list` has the others", newest.ModelID, newest.Version, app.Age(time.Since(newest.Time)), newest.Model.Dim)
 	err = d.system.KeyedFits(ctx)
-	var stop *pipeline.Stop
+	var stop *reject.Stop
 	switch {
 	case errors.As(err, &stop):
 		d.fault("models", stop.Remedy, "%v", stop.Err)
@@ -577,12 +579,12 @@ func (d *doctor) learnsByValue(ctx context.Context) bool {
 	}
 	err := owned
 	if err == nil {
-		var stage *pipeline.Learn
+		var stage *learn.Learn
 		if stage, err = s.LearnStage(ctx, nil); err == nil {
-			err = s.KeyedGoesOn(ctx, stage.LearnConfig, (*pipeline.KeyedLearn).Foretell)
+			err = s.KeyedGoesOn(ctx, stage.LearnConfig, (*learn.KeyedLearn).Foretell)
 		}
 	}
-	var stop *pipeline.Stop
+	var stop *reject.Stop
 	var gone *system.MissingTopic
 	switch {
 	case errors.As(err, &gone): // topics has reported it

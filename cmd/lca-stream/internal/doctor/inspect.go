@@ -25,7 +25,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/internal/typo"
 	"github.com/lca-stream/lca-stream/minibatch"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -191,8 +191,8 @@ func (v *Verdict) String() string {
 
 // inspection gathers what the messages of a topic have in common.
 type inspection struct {
-	columns []string         // source.features
-	output  *pipeline.Output // nil: the topic is not the source, and may have our columns
+	columns []string       // source.features
+	output  *encode.Output // nil: the topic is not the source, and may have our columns
 	out     io.Writer
 	json    bool
 	by      modelkey.By // model.by, if the topic is the source
@@ -219,7 +219,7 @@ type inspection struct {
 
 // newInspection returns an inspection of the source of a configuration.
 func newInspection(c *config.Config, out io.Writer) *inspection {
-	return &inspection{by: c.Model.By, base: c.Snapshot.ModelID, columns: c.Source.Features, output: pipeline.NewOutput(system.OutputOf(c)), survey: minibatch.Survey{Nested: true, Without: c.Model.By.ColumnName()}, out: out}
+	return &inspection{by: c.Model.By, base: c.Snapshot.ModelID, columns: c.Source.Features, output: encode.NewOutput(system.OutputOf(c)), survey: minibatch.Survey{Nested: true, Without: c.Model.By.ColumnName()}, out: out}
 }
 
 // of says which topic it is, if it may be another one than the source.
@@ -339,7 +339,7 @@ func (i *inspection) gather(rec arrow.Record, v *Verdict) {
 		if f := (*minibatch.FeatureError)(nil); errors.As(err, &f) {
 			v.Code = f.Code
 		}
-		if o := (*pipeline.OutputError)(nil); errors.As(err, &o) {
+		if o := (*encode.OutputError)(nil); errors.As(err, &o) {
 			v.Code = o.Code
 		}
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -111,7 +111,7 @@ func expect(ctx context.Context, p *app.Program, f expectFlags) error {
 	}
 	limits := app.FileLimits(config.Memory{}, slog.New(slog.DiscardHandler))
 	limits.Need = app.Needs(model.Features)
-	stage := &pipeline.Expect{Features: model.Features, Sums: model.Model.NewAccumulator(precision)}
+	stage := &learn.Expect{Features: model.Features, Sums: model.Model.NewAccumulator(precision)}
 	for i, input := range f.inputs {
 		stage.Part(f.part + int32(i))
 		if err := app.ReadRows(ctx, p, input, limits, stage.Take); err != nil {

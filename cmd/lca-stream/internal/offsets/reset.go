@@ -16,7 +16,8 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/start"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
@@ -243,7 +244,7 @@ func (r *reset) learn(ctx context.Context, to source.Offsets) error {
 }
 
 // savedAt returns where a checkpoint reads on; -1: nowhere, or there is no checkpoint.
-func savedAt(c *pipeline.Checkpoint, p source.Partition) int64 {
+func savedAt(c *checkpoint.Checkpoint, p source.Partition) int64 {
 	if c == nil {
 		return -1
 	}
@@ -254,7 +255,7 @@ func savedAt(c *pipeline.Checkpoint, p source.Partition) int64 {
 }
 
 // tellOthers says where the partitions begin that are not named, if the group has not begun: the reset is its first start.
-func (r *reset) tellOthers(ctx context.Context, at *pipeline.Positions, stage string, to source.Offsets) error {
+func (r *reset) tellOthers(ctx context.Context, at *start.Positions, stage string, to source.Offsets) error {
 	begin, err := at.Beginning(ctx)
 	for _, p := range begin.Partitions() {
 		if _, named := to[p]; !named {
@@ -265,7 +266,7 @@ func (r *reset) tellOthers(ctx context.Context, at *pipeline.Positions, stage st
 }
 
 // transformPositions are those of a transform, which knows what the group has written.
-func (r *reset) transformPositions(p source.Partition, written *pipeline.Written) *pipeline.Positions {
+func (r *reset) transformPositions(p source.Partition, written *start.Written) *start.Positions {
 	at := r.PositionsIn(p, r.Config.Source.Group, "")
 	at.Written = written
 	return at
@@ -290,7 +291,7 @@ func (r *reset) tell(stage, done string, p source.Partition, before, now int64) 
 
 // committedOf returns where learners of models by key go on, as far as that is known: at what they have committed, or at their start markers
 // where that is gone, or another learner has committed since.
-func committedOf(k *pipeline.Known) source.Offsets {
+func committedOf(k *start.Known) source.Offsets {
 	next := source.Offsets{}
 	for p, c := range k.Committed {
 		if !k.Others[p] && c.Next >= 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/start"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -126,7 +126,7 @@ func Show(ctx context.Context, s *system.System) (*Shown, error) {
 }
 
 // resumes returns where the learner reads on: the offsets of its checkpoint, or with model.by what it has committed.
-func resumes(ctx context.Context, s *system.System, learn *pipeline.Known, all *Shown) source.Offsets {
+func resumes(ctx context.Context, s *system.System, learn *start.Known, all *Shown) source.Offsets {
 	if s.Keyed() {
 		return committedOf(learn)
 	}
@@ -140,7 +140,7 @@ func resumes(ctx context.Context, s *system.System, learn *pipeline.Known, all *
 	return nil
 }
 
-func placeOf(k *pipeline.Known, p source.Partition) (place Place) {
+func placeOf(k *start.Known, p source.Partition) (place Place) {
 	switch c := k.Committed[p]; {
 	case k.Others[p]:
 		place.Other = &c.Next

@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -121,7 +122,7 @@ type sampled struct {
 	partitions []int32 // of each row
 	features   []string
 	seen       uint64 // rows that they were drawn from
-	unusable   pipeline.Unusable
+	unusable   learn.Unusable
 }
 
 // sample reads the range.
@@ -129,7 +130,7 @@ func (r *replay) sample(ctx context.Context) (*sampled, error) {
 	if r.config.Model.By.Keyed() {
 		return r.sampleOfOne(ctx)
 	}
-	stage := &pipeline.Sample{Columns: r.config.Source.Features, Rows: r.flags.rows(), Stats: r.stats, Log: r.log}
+	stage := &learn.Sample{Columns: r.config.Source.Features, Rows: r.flags.rows(), Stats: r.stats, Log: r.log}
 	loop := &pipeline.Loop{Source: r.watched(), Stage: stage, Sink: discard{}, Stats: r.stats, Log: r.log}
 	if err := errors.Join(loop.Run(ctx), ctx.Err()); err != nil {
 		return nil, err

@@ -26,6 +26,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -62,7 +63,7 @@ func directory(path string) error {
 // keyedReplay makes a model for each value of a range.
 type keyedReplay struct {
 	*replay
-	stage   *pipeline.KeyedRange
+	stage   *learn.KeyedRange
 	learner online.Config
 	scratch online.Scratch
 
@@ -89,7 +90,7 @@ func (r *replay) newKeyedReplay() (*keyedReplay, error) {
 	if k.learner.Finite = len(r.flags.inputs) > 0; k.learner.Finite { // perhaps sorted; the memory may grow to all rows of a value
 		k.learner.PassRowsCap = math.MaxInt32
 	}
-	k.stage = &pipeline.KeyedRange{
+	k.stage = &learn.KeyedRange{
 		By: c.Model.By, Base: c.Snapshot.ModelID, Columns: c.Source.Features, Memory: min(int64(c.Model.Memory), app.MemoryLimit(c.Memory, r.log)/2), Begin: k.begin, Log: r.log,
 		Part: func(p source.Partition) int32 {
 			if len(r.flags.inputs) > 0 { // files are one after the other
@@ -105,11 +106,11 @@ func (r *replay) newKeyedReplay() (*keyedReplay, error) {
 }
 
 // begin returns what takes the rows of a model.
-func (k *keyedReplay) begin(id string, _ source.Partition) (pipeline.RangeModel, error) {
+func (k *keyedReplay) begin(id string, _ source.Partition) (learn.RangeModel, error) {
 	if k.flags.algorithm != stochastic || k.tuning == nil && k.flags.tune {
-		return pipeline.NewSampleRange(k.flags.rows(), k.stats), nil
+		return learn.NewSampleRange(k.flags.rows(), k.stats), nil
 	}
-	return pipeline.NewLearnRange(pipeline.LearnConfig{
+	return learn.NewLearnRange(learn.LearnConfig{
 		ModelID: id, Topic: k.config.Snapshot.Topic, Keep: 1, LearnOneIn: k.flags.every, Columns: k.config.Source.Features,
 		Learner: k.learner, Producer: app.Producer(), Stats: k.stats, Log: k.log, Now: time.Now,
 	}, &k.scratch), nil
@@ -153,7 +154,7 @@ func (r *replay) sampleOfOne(ctx context.Context) (*sampled, error) {
 		return nil, app.UsageError("--model-id %s stands for several models, such as %s and %s: name one", r.flags.modelID, all[0].ID, all[1].ID)
 	}
 	key := all[0]
-	x, features, seen, err := key.Model.(*pipeline.SampleRange).Matrix()
+	x, features, seen, err := key.Model.(*learn.SampleRange).Matrix()
 	if err != nil {
 		return nil, key.Nothing()
 	}
@@ -210,7 +211,7 @@ func (k *keyedReplay) none() error {
 }
 
 // finish makes the model of a value, and writes or publishes it. A value whose rows make none is noted.
-func (k *keyedReplay) finish(ctx context.Context, key *pipeline.RangeKey) error {
+func (k *keyedReplay) finish(ctx context.Context, key *learn.RangeKey) error {
 	start := time.Now()
 	result := keyedResult{ID: key.ID, Result: Result{
 		Rows: key.Rows, Passes: max(k.flags.passes, 1), Rejected: key.Unusable.Records, Invalid: key.Unusable.Rows,
@@ -242,11 +243,11 @@ type madeModel struct {
 }
 
 // make makes the model of a value, and says of it what the result says.
-func (k *keyedReplay) make(ctx context.Context, key *pipeline.RangeKey, result *keyedResult) (madeModel, error) {
+func (k *keyedReplay) make(ctx context.Context, key *learn.RangeKey, result *keyedResult) (madeModel, error) {
 	if key.Rows == 0 {
 		return madeModel{}, key.Nothing()
 	}
-	if learnt, ok := key.Model.(*pipeline.LearnRange); ok {
+	if learnt, ok := key.Model.(*learn.LearnRange); ok {
 		s, aside, err := learnt.Result(ctx)
 		if err != nil {
 			return madeModel{}, err
@@ -255,7 +256,7 @@ func (k *keyedReplay) make(ctx context.Context, key *pipeline.RangeKey, result *
 		s.Offsets = k.rangeOf(key.Partition)
 		return madeModel{snapshot: s}, result.of(s)
 	}
-	rows := key.Model.(*pipeline.SampleRange)
+	rows := key.Model.(*learn.SampleRange)
 	x, features, seen, err := rows.Matrix()
 	if err != nil {
 		return madeModel{}, err

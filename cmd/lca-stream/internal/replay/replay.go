@@ -18,6 +18,8 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -198,8 +200,8 @@ type refit struct {
 	snapshot     *snapshot.Snapshot
 	passes       int
 	rows, learnt uint64
-	unusable     pipeline.Unusable
-	setAside     pipeline.SetAside
+	unusable     learn.Unusable
+	setAside     learn.SetAside
 }
 
 func runReplay(ctx context.Context, p *app.Program, cfg *config.Config, f replayFlags) error {
@@ -213,7 +215,7 @@ func runReplay(ctx context.Context, p *app.Program, cfg *config.Config, f replay
 	if f.output == "-" {
 		said = p.Stderr
 	}
-	r := &replay{program: p, flags: f, config: cfg, log: p.Logger(cfg.Logger), stats: pipeline.NewStats()}
+	r := &replay{program: p, flags: f, config: cfg, log: p.Logger(cfg.Logger), stats: stats.NewStats()}
 	defer r.close()
 	if err := r.open(ctx); err != nil {
 		return err
@@ -229,7 +231,7 @@ func runReplay(ctx context.Context, p *app.Program, cfg *config.Config, f replay
 		if err := r.tuned(ctx, said); err != nil || f.output == "" {
 			return err
 		}
-		r.stats = pipeline.NewStats()
+		r.stats = stats.NewStats()
 		r.progress = newReplayScreen(p, r)
 	}
 	if keyed {
@@ -290,7 +292,7 @@ func (r *replay) mayPublish(ctx context.Context) (err error) {
 	return err
 }
 
-func (r *replay) warnUnusable(u pipeline.Unusable) {
+func (r *replay) warnUnusable(u learn.Unusable) {
 	if u.First != nil {
 		r.log.Warn("records were passed over", "records", u.Records, "first", u.First)
 	}
@@ -312,7 +314,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 	if r.sampled { // already: all that is read is learnt
 		oneIn = 1
 	}
-	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
+	stage := &learn.Learn{LearnConfig: learn.LearnConfig{
 		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true, LearnOneIn: oneIn,
 		SnapshotRows: 1 << 62, Columns: r.config.Source.Features, Learner: learner, Producer: app.Producer(),
 		Start:      func(context.Context, source.Offsets) (source.Offsets, error) { return r.start, nil },
@@ -362,7 +364,7 @@ type replay struct {
 	flags    replayFlags
 	config   *config.Config
 	log      *slog.Logger
-	stats    *pipeline.Stats
+	stats    *stats.Stats
 	progress *replayScreen
 
 	system     *system.System // nil without Kafka

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 )
 
 // TestReplayScreenShowsSteps holds that a batch fit is watched on a terminal too: once the rows are read the bar
@@ -24,7 +24,7 @@ func TestReplayScreenShowsSteps(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var shown bytes.Buffer
-			r := &replay{flags: replayFlags{passes: c.passes}, stats: pipeline.NewStats()}
+			r := &replay{flags: replayFlags{passes: c.passes}, stats: stats.NewStats()}
 			s := &replayScreen{out: &shown, replay: r, bar: app.NewBar(&shown, 100)}
 			s.iteration(lca.Iteration{NLL: 8, Gaussian: 0, Parzen: 5})
 			s.iteration(lca.Iteration{Iter: 1, NLL: 7.5, Gaussian: 2, Parzen: 3})

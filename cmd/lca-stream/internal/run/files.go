@@ -23,7 +23,9 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/minibatch"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink/rowfile"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -110,8 +112,8 @@ func transformFiles(ctx context.Context, p *app.Program, o *app.Options, f *offl
 	if err != nil {
 		return err
 	}
-	t := &fileTransform{program: p, flags: f, stats: new(pipeline.Stats), screen: app.NewFileScreen(p), limits: app.FileLimits(cfg.Memory, p.Logger(cfg.Logger))}
-	t.offline = pipeline.NewOffline(model, pipeline.TransformConfig{
+	t := &fileTransform{program: p, flags: f, stats: new(stats.Stats), screen: app.NewFileScreen(p), limits: app.FileLimits(cfg.Memory, p.Logger(cfg.Logger))}
+	t.offline = transform.NewOffline(model, transform.TransformConfig{
 		Output: system.OutputOf(cfg), Coordinates: cfg.Transform.Coordinates, Components: cfg.Transform.Components,
 		OnInvalid: cfg.Source.OnInvalid, Stats: t.stats, Log: p.Logger(cfg.Logger), Now: time.Now,
 	})
@@ -162,7 +164,7 @@ func contradiction(cfg *config.Config, path string, s *snapshot.Snapshot) error 
 	case pinned != 0 && pinned != s.Version:
 		return app.UsageError("transform.pin_version is %d, and %s holds version %d: if that is what you want, say --set transform.pin_version=0", pinned, path, s.Version)
 	case !minibatch.Chosen(cfg.Source.Features, s.Features):
-		return app.UsageError("%s: version %d %s: if that is what you want, say --set source.features=[]", path, s.Version, pipeline.OtherFeatures(s.Features, "source.features says", cfg.Source.Features))
+		return app.UsageError("%s: version %d %s: if that is what you want, say --set source.features=[]", path, s.Version, checkpoint.OtherFeatures(s.Features, "source.features says", cfg.Source.Features))
 	}
 	return nil
 }
@@ -171,8 +173,8 @@ func contradiction(cfg *config.Config, path string, s *snapshot.Snapshot) error 
 type fileTransform struct {
 	program *app.Program
 	flags   *offlineFlags
-	offline *pipeline.Offline
-	stats   *pipeline.Stats
+	offline *transform.Offline
+	stats   *stats.Stats
 	screen  *app.FileScreen
 	limits  format.FileConfig
 	schema  *arrow.Schema // of the inputs

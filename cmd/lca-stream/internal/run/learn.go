@@ -16,6 +16,10 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
+	"github.com/lca-stream/lca-stream/pipeline/start"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -106,8 +110,8 @@ func (s *learning) learnAlone(ctx context.Context, warm *snapshot.Snapshot) erro
 	defer func() { stop(); <-follower }()
 	l, err := s.prepareLearner(ctx, warm)
 	if err == nil && l != nil {
-		s.Stats.SetReady(pipeline.Readiness{Reason: "taking over model " + s.Config.Snapshot.ModelID})
-		err = s.learn(ctx, l, func() { s.Stats.SetReady(pipeline.Readiness{Ready: true}) })
+		s.Stats.SetReady(stats.Readiness{Reason: "taking over model " + s.Config.Snapshot.ModelID})
+		err = s.learn(ctx, l, func() { s.Stats.SetReady(stats.Readiness{Ready: true}) })
 	}
 	if cause := context.Cause(ctx); err == nil && !errors.Is(cause, context.Canceled) {
 		return cause // nil, or that another learner has the model
@@ -118,13 +122,13 @@ func (s *learning) learnAlone(ctx context.Context, warm *snapshot.Snapshot) erro
 // learner is a learner that may begin.
 type learner struct {
 	parts []source.Partition
-	stage *pipeline.Learn
+	stage *learn.Learn
 }
 
 // prepareLearner returns a learner, or why there can be none: opening the sink fences a former learner of the model, so
 // everything that can be refused is refused before that. It returns nil if ctx has ended.
 func (s *learning) prepareLearner(ctx context.Context, warm *snapshot.Snapshot) (*learner, error) {
-	s.Stats.SetReady(pipeline.Readiness{Reason: "reading the checkpoint of model " + s.Config.Snapshot.ModelID})
+	s.Stats.SetReady(stats.Readiness{Reason: "reading the checkpoint of model " + s.Config.Snapshot.ModelID})
 	parts, err := s.Input(ctx)
 	if err != nil {
 		return nil, system.Stopped(ctx, err)
@@ -213,9 +217,9 @@ const keyedGather = 1 << 20
 
 // learnKeyed learns a model for each value of model.by until ctx ends, of the partitions that the group of the learners gives
 // this process; learns is what KeyedLearns returned. alone: there is no transform in this process, which counts what is read and says whether it is ready.
-func (s *learning) learnKeyed(ctx context.Context, learns pipeline.LearnConfig, alone bool) error {
+func (s *learning) learnKeyed(ctx context.Context, learns learn.LearnConfig, alone bool) error {
 	if alone {
-		s.Stats.SetReady(pipeline.Readiness{Reason: "waiting for partitions"})
+		s.Stats.SetReady(stats.Readiness{Reason: "waiting for partitions"})
 	}
 	members, leave, err := s.MembersOf(ctx, system.LearnGroup(s.Config), alone)
 	if err != nil {
@@ -226,7 +230,7 @@ func (s *learning) learnKeyed(ctx context.Context, learns pipeline.LearnConfig, 
 	defer stop()
 	l := &keyedLearners{
 		learning: s, alone: alone, lags: newLags(), config: learns, positions: s.KeyedPositions(0),
-		memory: pipeline.NewModelMemory(int64(s.ModelMemory()), s.Stats.ModelCounts("learn")),
+		memory: learn.NewModelMemory(int64(s.ModelMemory()), s.Stats.ModelCounts("learn")),
 	}
 	l.renew = s.Renewal(ctx, l.positions)
 	go s.Watch(watching, "learn", alone, l.lags.read)
@@ -241,9 +245,9 @@ func (s *learning) learnKeyed(ctx context.Context, learns pipeline.LearnConfig, 
 type keyedLearners struct {
 	*learning
 	alone     bool
-	config    pipeline.LearnConfig
-	memory    *pipeline.ModelMemory
-	positions *pipeline.Positions // of all partitions
+	config    learn.LearnConfig
+	memory    *learn.ModelMemory
+	positions *start.Positions // of all partitions
 	renew     *pipeline.Renewal
 	lags      *lags
 
@@ -323,14 +327,14 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 }
 
 // stage is the stage of one partition.
-func (l *keyedLearners) stage(p source.Partition, k pipeline.Sink, committed func(context.Context) (source.Offsets, error)) *pipeline.KeyedLearn {
+func (l *keyedLearners) stage(p source.Partition, k pipeline.Sink, committed func(context.Context) (source.Offsets, error)) *learn.KeyedLearn {
 	c, own := l.System.Config, l.config
 	own.Lag = func() (behind int64) {
 		lag := l.lags.read()[p]
 		return max(lag.Stable-lag.Next, 0)
 	}
 	claim := func(ctx context.Context) error { return l.claim(ctx, k) }
-	return &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
+	return &learn.KeyedLearn{KeyedLearnConfig: learn.KeyedLearnConfig{
 		LearnConfig: own, By: c.Model.By, Partition: p, Memory: l.memory, Idle: c.Model.Idle, Committed: committed, Owns: l.owns, Claim: claim,
 		States: l.KeyedStates(p.ID, source.Latest), Snapshots: l.ReadBackOf(source.Partition{Topic: c.Snapshot.Topic, ID: p.ID}, source.Latest),
 	}}
@@ -354,7 +358,7 @@ func checkHistory(c *config.Config) error {
 
 // warnEager warns that transforms do not wait for the history: a learner cannot tell those of other processes.
 func (s *learning) warnEager() {
-	if u := s.Config.UntilModel(); u != pipeline.Hold {
+	if u := s.Config.UntilModel(); u != transform.Hold {
 		s.Log.Warn("transforms of this configuration do not wait until the history is learnt; set transform.until_model to hold", "until_model", u)
 	}
 }
@@ -384,7 +388,7 @@ func (l *learnSource) open(ctx context.Context, start, end source.Offsets) (pipe
 	if end == nil {
 		return l.live(ctx, start)
 	}
-	return &pipeline.History{Past: l.past, Live: l.live, End: end, Next: start.Clone(), Claim: l.template.Claim}, nil
+	return &learn.History{Past: l.past, Live: l.live, End: end, Next: start.Clone(), Claim: l.template.Claim}, nil
 }
 
 func (l *learnSource) live(ctx context.Context, start source.Offsets) (pipeline.Source, error) {

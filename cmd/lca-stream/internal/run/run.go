@@ -11,7 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/start"
 )
 
 // Command is `lca-stream run`.
@@ -62,7 +62,7 @@ func Both(ctx context.Context, process *system.Process, fromHistory bool) error 
 }
 
 // watched runs work until it ends, or until the source topic is another one.
-func watched(ctx context.Context, positions *pipeline.Positions, work func(context.Context) error) error {
+func watched(ctx context.Context, positions *start.Positions, work func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	g, gctx := errgroup.WithContext(ctx)

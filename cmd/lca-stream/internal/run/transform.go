@@ -13,6 +13,12 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/models"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/start"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -80,7 +86,7 @@ func (s *whitening) transform(ctx context.Context) error {
 	}()
 	defer func() { stopFollowing(); <-follower }()
 	g.Go(func() error {
-		s.Stats.SetReady(pipeline.Readiness{Reason: "reading the newest model on topic " + s.Config.Snapshot.Topic})
+		s.Stats.SetReady(stats.Readiness{Reason: "reading the newest model on topic " + s.Config.Snapshot.Topic})
 		if err := shared.Follow.AwaitStart(gctx); err != nil { // a model that does not fit ends this process before it takes a partition from another one
 			return system.Stopped(gctx, err)
 		}
@@ -94,11 +100,11 @@ func (s *whitening) transform(ctx context.Context) error {
 }
 
 // whiten whitens with the model that is followed, or with keyed models unless they are nil.
-func (s *whitening) whiten(ctx context.Context, shared pipeline.TransformConfig, byKey *pipeline.KeyedModels) error {
-	if shared.UntilModel == pipeline.Hold {
+func (s *whitening) whiten(ctx context.Context, shared transform.TransformConfig, byKey *models.KeyedModels) error {
+	if shared.UntilModel == transform.Hold {
 		s.Stats.SetHold(s.Config.Snapshot.Topic)
 	}
-	s.Stats.SetReady(pipeline.Readiness{Reason: "waiting for partitions"})
+	s.Stats.SetReady(stats.Readiness{Reason: "waiting for partitions"})
 	members, leave, err := s.Members(ctx)
 	if err != nil {
 		return system.Stopped(ctx, err)
@@ -124,11 +130,11 @@ func (s *whitening) whiten(ctx context.Context, shared pipeline.TransformConfig,
 // transforms opens the loops of partitions, and holds what they share.
 type transforms struct {
 	*whitening
-	shared    pipeline.TransformConfig
-	models    *pipeline.KeyedModels // nil: there is one model for all rows
-	positions *pipeline.Positions
+	shared    transform.TransformConfig
+	models    *models.KeyedModels // nil: there is one model for all rows
+	positions *start.Positions
 	renew     *pipeline.Renewal
-	gaps      *pipeline.Gaps
+	gaps      *start.Gaps
 	lags      *lags
 }
 
@@ -150,13 +156,13 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
 			takes := func(ctx context.Context, again bool) int { return out.MostText(ctx, o.shared.Topic, again) }
 			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }
-			return o.stage(pipeline.Transform{TransformConfig: o.shared, Committed: committed, Takes: takes}), nil
+			return o.stage(transform.Transform{TransformConfig: o.shared, Committed: committed, Takes: takes}), nil
 		},
 		CatchUp: func(ctx context.Context) error { return o.catchUp(ctx, p) },
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 			claim := claim
 			claim.Metadata = positions.Metadata(parts)
-			if o.shared.UntilModel != pipeline.Hold {
+			if o.shared.UntilModel != transform.Hold {
 				return o.read(ctx, p, positions, claim, start)
 			}
 			claim.Next, claim.Epochs = start, positions.Epochs(start)
@@ -164,7 +170,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 			read := func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 				return o.read(ctx, p, positions, claim, start)
 			}
-			return pipeline.HoldSource(o.shared.Follow, read, claim, o.idle()), nil
+			return transform.HoldSource(o.shared.Follow, read, claim, o.idle()), nil
 		},
 	}
 	loop, err := takeover.Open(ctx)
@@ -173,7 +179,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	}
 	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.Stats, o.Log.With("stage", "transform", "partition", p.String()), min(o.Grace(), system.RebalanceTimeout*8/10)
 	loop.Spread, loop.Renew, loop.Epochs = spread, &pipeline.Renewal{Every: o.renew.Every, Markers: positions.Markers}, positions.Epochs(loop.Start)
-	loop.Outputs = &pipeline.Outputs{Positions: positions, Partition: p}
+	loop.Outputs = &start.Outputs{Positions: positions, Partition: p}
 	if o.Config.Source.Assignment == config.AssignStatic { // otherwise the group says who owns the partition
 		loop.Check = ownerCheck
 	}
@@ -183,7 +189,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 
 // becomes says how much text is made of a message; nil: none.
 func (o *transforms) becomes() func(*source.Message) int64 {
-	if o.shared.Output.Format == pipeline.FormatArrow {
+	if o.shared.Output.Format == encode.FormatArrow {
 		return nil
 	}
 	return o.shared.Becomes
@@ -201,7 +207,7 @@ func (s *whitening) gathering() (wait time.Duration, rate *source.Rate) {
 }
 
 // read opens a partition's reader.
-func (o *transforms) read(ctx context.Context, p source.Partition, positions *pipeline.Positions, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
+func (o *transforms) read(ctx context.Context, p source.Partition, positions *start.Positions, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
 	claim.Next, claim.Epochs = nil, nil
 	wait, rate := o.gathering()
 	bytes, parts := o.batches()
@@ -231,46 +237,46 @@ func (s *whitening) whitened() format.Config {
 	needed, output := s.FeaturesOnly(), system.OutputOf(s.Config)
 	if needed.Only && output.Passthrough {
 		needed.OnlyOf = output.Format.Copied()
-		if needed.Only = len(needed.OnlyOf) > 0 && (len(needed.Columns) > 1 || output.Layout != pipeline.LayoutColumns); needed.Only {
+		if needed.Only = len(needed.OnlyOf) > 0 && (len(needed.Columns) > 1 || output.Layout != encode.LayoutColumns); needed.Only {
 			needed.Also = output.Names(len(needed.Columns))
 		}
 	}
 	return system.WithValues(needed, s.Config.Model.By)
 }
 
-func (s *whitening) transformConfig(ctx context.Context) (pipeline.TransformConfig, error) {
+func (s *whitening) transformConfig(ctx context.Context) (transform.TransformConfig, error) {
 	c := s.Config
 	dead, err := s.DeadLetter(ctx)
 	if err != nil {
-		return pipeline.TransformConfig{}, err
+		return transform.TransformConfig{}, err
 	}
 	alarms, err := s.Alarms(ctx)
 	if err != nil {
-		return pipeline.TransformConfig{}, err
+		return transform.TransformConfig{}, err
 	}
 	until := c.UntilModel()
 	if s.fromHistory {
-		until = pipeline.Hold
+		until = transform.Hold
 	}
-	var registry pipeline.Registry
+	var registry encode.Registry
 	if s.Registry != nil {
 		registry = s.Registry
 	}
-	return pipeline.TransformConfig{
+	return transform.TransformConfig{
 		Registry: registry,
 		Group:    c.Source.Group, Topic: c.Transform.Topic, Columns: c.Source.Features,
 		Output:      system.OutputOf(c),
 		Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
 		UntilModel: until, OnInvalid: c.Source.OnInvalid,
 		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == config.Stop,
-		Alarms: alarms, DeadLetter: dead, DeadLog: &pipeline.DeadLog{Log: s.Log, Now: time.Now}, Stats: s.Stats, Log: s.Log, Now: time.Now,
+		Alarms: alarms, DeadLetter: dead, DeadLog: &reject.DeadLog{Log: s.Log, Now: time.Now}, Stats: s.Stats, Log: s.Log, Now: time.Now,
 		Follow: s.follow(), Engines: s.Engines,
 	}, nil
 }
 
-func (s *whitening) follow() *pipeline.Follow {
+func (s *whitening) follow() *models.Follow {
 	c := s.Config
-	return &pipeline.Follow{
+	return &models.Follow{
 		Open: s.OpenLog(c.Snapshot.Topic), OpenAt: s.OpenLogAt(c.Snapshot.Topic), End: s.End(c.Snapshot.Topic, source.LatestStable),
 		Topic: c.Snapshot.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Learns: s.learns,
 		Features: c.Source.Features, Pin: c.Transform.PinVersion, Most: s.VersionBytes(), Stats: s.Stats, Log: s.Log,
@@ -309,10 +315,10 @@ func (s *whitening) transformKeyed(ctx context.Context) error {
 	return err
 }
 
-func (s *whitening) keyedModels(shared *pipeline.TransformConfig, fail func(error)) *pipeline.KeyedModels {
+func (s *whitening) keyedModels(shared *transform.TransformConfig, fail func(error)) *models.KeyedModels {
 	c := s.Config
-	return &pipeline.KeyedModels{
-		Open: func(ctx context.Context, partition int32, from int64) (pipeline.ModelLog, error) {
+	return &models.KeyedModels{
+		Open: func(ctx context.Context, partition int32, from int64) (models.ModelLog, error) {
 			return s.OpenPartitionFor(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: partition}, from, snapshotFetch)
 		},
 		End: func(ctx context.Context, partition int32) (int64, error) {
@@ -329,11 +335,11 @@ func (s *whitening) keyedModels(shared *pipeline.TransformConfig, fail func(erro
 }
 
 // stage is a partition's stage.
-func (o *transforms) stage(t pipeline.Transform) pipeline.Stage {
+func (o *transforms) stage(t transform.Transform) pipeline.Stage {
 	if o.models == nil {
 		return &t
 	}
-	return &pipeline.KeyedTransform{Transform: t, Models: o.models}
+	return &transform.KeyedTransform{Transform: t, Models: o.models}
 }
 
 // catchUp reads the newest models of a partition.
@@ -345,7 +351,7 @@ func (o *transforms) catchUp(ctx context.Context, p source.Partition) error {
 }
 
 // positionsOf are those of all partitions, or with keys those of one: its start markers are in the same partition of the checkpoint topic.
-func (o *transforms) positionsOf(p source.Partition) *pipeline.Positions {
+func (o *transforms) positionsOf(p source.Partition) *start.Positions {
 	if o.models == nil {
 		return o.positions
 	}
@@ -358,7 +364,7 @@ func (o *transforms) positionsOf(p source.Partition) *pipeline.Positions {
 // read again.
 type keptModels struct {
 	pipeline.Members
-	models *pipeline.KeyedModels
+	models *models.KeyedModels
 }
 
 // Next waits for the next generation.

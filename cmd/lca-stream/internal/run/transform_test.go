@@ -6,7 +6,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -18,24 +18,24 @@ func TestWhitened(t *testing.T) {
 	two, list := []string{"x", "y"}, []string{"v"}
 	for _, c := range []struct {
 		features    []string
-		format      pipeline.Format
+		format      encode.Format
 		passthrough bool
-		layout      pipeline.Layout
+		layout      encode.Layout
 		value       string
 		columns     int64
 	}{
-		{two, pipeline.FormatInput, true, pipeline.LayoutVector, value, 2},
-		{two, pipeline.FormatJSON, true, pipeline.LayoutVector, value, 2},
-		{two, pipeline.FormatArrow, true, pipeline.LayoutVector, value, 3},
-		{two, pipeline.FormatArrow, false, pipeline.LayoutVector, value, 2},
-		{two, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca":0}`, 3},
-		{two, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_0":0}`, 2},
-		{two, pipeline.FormatInput, true, pipeline.LayoutColumns, `{"id":"a","x":1.5,"y":2,"lca_1":0,"lca_2":0}`, 3}, // there is no third coordinate
-		{two, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_p":0}`, 3},
-		{nil, pipeline.FormatInput, true, pipeline.LayoutVector, value, 3}, // the first rows decide on the features
-		{nil, pipeline.FormatArrow, false, pipeline.LayoutColumns, value, 3},
-		{list, pipeline.FormatInput, true, pipeline.LayoutVector, `{"id":"a","v":[1,2,3]}`, 1},
-		{list, pipeline.FormatInput, true, pipeline.LayoutColumns, `{"id":"a","v":[1,2,3],"lca_2":0}`, 3},
+		{two, encode.FormatInput, true, encode.LayoutVector, value, 2},
+		{two, encode.FormatJSON, true, encode.LayoutVector, value, 2},
+		{two, encode.FormatArrow, true, encode.LayoutVector, value, 3},
+		{two, encode.FormatArrow, false, encode.LayoutVector, value, 2},
+		{two, encode.FormatInput, true, encode.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca":0}`, 3},
+		{two, encode.FormatInput, true, encode.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_0":0}`, 2},
+		{two, encode.FormatInput, true, encode.LayoutColumns, `{"id":"a","x":1.5,"y":2,"lca_1":0,"lca_2":0}`, 3}, // there is no third coordinate
+		{two, encode.FormatInput, true, encode.LayoutVector, `{"id":"a","x":1.5,"y":2,"lca_p":0}`, 3},
+		{nil, encode.FormatInput, true, encode.LayoutVector, value, 3}, // the first rows decide on the features
+		{nil, encode.FormatArrow, false, encode.LayoutColumns, value, 3},
+		{list, encode.FormatInput, true, encode.LayoutVector, `{"id":"a","v":[1,2,3]}`, 1},
+		{list, encode.FormatInput, true, encode.LayoutColumns, `{"id":"a","v":[1,2,3],"lca_2":0}`, 3},
 	} {
 		s := &whitening{Process: &system.Process{System: &system.System{Topics: &system.Topics{Config: config.Default()}}}}
 		s.Config.Source.Features = c.features

@@ -8,15 +8,15 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/logs"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 )
 
 // Status is the answer of /api/v1/status: all that the page shows. A number that is not known yet,
 // or that is not finite, is null.
 type Status struct {
-	Summary string             `json:"summary"` // one sentence in plain words
-	Ready   pipeline.Readiness `json:"ready"`
-	Build   Build              `json:"build"`
+	Summary string          `json:"summary"` // one sentence in plain words
+	Ready   stats.Readiness `json:"ready"`
+	Build   Build           `json:"build"`
 	Names
 	LastError        *logs.Trouble     `json:"last_error"`           // the newest error or warning of the log, however long ago; null: none
 	LastCommit       *time.Time        `json:"last_commit"`          // of this process; null before the first
@@ -208,11 +208,11 @@ func build(c Config, past *timeline, started time.Time) *Status {
 	return st
 }
 
-func scoreCounts(s *pipeline.Stats) []ScoreCount {
+func scoreCounts(s *stats.Stats) []ScoreCount {
 	out := []ScoreCount{}
 	_, counts := s.Scores()
 	total := uint64(0)
-	for i, bound := range pipeline.ScoreBounds() {
+	for i, bound := range stats.ScoreBounds() {
 		out = append(out, ScoreCount{P: Number(bound), Rows: counts[i]})
 		total += counts[i]
 	}
@@ -225,7 +225,7 @@ func scoreCounts(s *pipeline.Stats) []ScoreCount {
 // stillMost is how many names of columns that have not moved the page gets.
 const stillMost = 20
 
-func learner(l *pipeline.Learning) *Learner {
+func learner(l *stats.Learning) *Learner {
 	out := &Learner{
 		Rows: l.Version, NLL: Number(l.NLL), Gaussian: Number(l.GaussianNLL), Effective: Number(l.Effective),
 		Alarms: l.Alarms, Gated: l.Gated, Copies: l.Copies, Constant: len(l.Constant), Still: append([]string{}, l.Constant[:min(len(l.Constant), stillMost)]...), PassRows: Number(l.PassRows),
@@ -237,7 +237,7 @@ func learner(l *pipeline.Learning) *Learner {
 	return out
 }
 
-func history(all []pipeline.PastModel) []PastModel {
+func history(all []stats.PastModel) []PastModel {
 	out := make([]PastModel, 0, len(all))
 	for _, p := range all {
 		out = append(out, PastModel{Version: p.Version, Published: p.Published, Eigenvalues: convert[Rough](p.Eigenvalues), Turned: convert[Number](p.Turned)})

@@ -22,6 +22,13 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
+	"github.com/lca-stream/lca-stream/pipeline/models"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -30,15 +37,15 @@ import (
 // process is a learner and a transform in memory whose counters a test shows: what the server
 // sees of them is what it sees of real ones.
 type process struct {
-	stats     *pipeline.Stats
+	stats     *stats.Stats
 	snapshots []sink.Message
-	follow    *pipeline.Follow
+	follow    *models.Follow
 }
 
 func newProcess() *process {
-	p := &process{stats: pipeline.NewStats()}
-	p.follow = &pipeline.Follow{
-		Open:    func(context.Context) (pipeline.TopicReader, error) { return &snapshotLog{process: p}, nil },
+	p := &process{stats: stats.NewStats()}
+	p.follow = &models.Follow{
+		Open:    func(context.Context) (checkpoint.TopicReader, error) { return &snapshotLog{process: p}, nil },
 		End:     func(context.Context) (int64, error) { return int64(len(p.snapshots)), nil },
 		ModelID: "m", Stats: p.stats, Log: quiet(),
 	}
@@ -50,12 +57,12 @@ func (p *process) learn(t *testing.T, rows int) {
 	t.Helper()
 	c := online.DefaultConfig(1)
 	c.Neighbours, c.Minibatch, c.WarmupRows = 120, 20, 100
-	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
+	stage := &learn.Learn{LearnConfig: learn.LearnConfig{
 		ModelID: "m", Topic: "snapshots", Keep: 3, SnapshotRows: 200, CheckpointRows: 200, Learner: c, Producer: "test",
 		Start: func(context.Context, source.Offsets) (source.Offsets, error) { return source.Offsets{events: 0}, nil },
-		Checkpoints: &pipeline.Checkpoints{
+		Checkpoints: &checkpoint.Checkpoints{
 			Topic: "checkpoints", ModelID: "m",
-			Open: func(context.Context) (pipeline.TopicReader, error) { return &snapshotLog{process: newProcess()}, nil },
+			Open: func(context.Context) (checkpoint.TopicReader, error) { return &snapshotLog{process: newProcess()}, nil },
 			End:  func(context.Context) (int64, error) { return 0, nil },
 		},
 		Stats: p.stats, Log: quiet(), Now: time.Now,
@@ -69,10 +76,10 @@ func (p *process) learn(t *testing.T, rows int) {
 // transform whitens rows, the first bad of which have a NaN.
 func (p *process) transform(t *testing.T, rows, bad int) {
 	t.Helper()
-	p.run(t, &pipeline.Transform{TransformConfig: pipeline.TransformConfig{
-		Topic: "out", Output: pipeline.OutputConfig{Column: "lca", Score: true},
+	p.run(t, &transform.Transform{TransformConfig: transform.TransformConfig{
+		Topic: "out", Output: encode.OutputConfig{Column: "lca", Score: true},
 		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
-		DeadLetter: pipeline.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 5, Partitions: 1},
+		DeadLetter: reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 5, Partitions: 1},
 		Follow:     p.follow, Stats: p.stats, Log: quiet(), Now: time.Now,
 	}}, batchOf(t, rows, bad))
 }
@@ -243,7 +250,7 @@ func fetch(t *testing.T, method, url string, header ...string) (int, http.Header
 	return resp.StatusCode, resp.Header, string(body)
 }
 
-// newDecoder returns a decoder of any format.
+// NewDecoder returns a decoder of any format.
 func newDecoder(t *testing.T) *format.Decoder {
 	t.Helper()
 	d, err := format.NewDecoder(format.Config{})

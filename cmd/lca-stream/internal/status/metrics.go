@@ -7,14 +7,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 )
 
 // collector turns pipeline.Stats into Prometheus metrics at each scrape: the pipeline itself never
 // touches a registry. Names and labels are a contract with dashboards; no metric has a label per
 // dimension, so the number of series is bounded by partitions and reasons.
 type collector struct {
-	stats *pipeline.Stats
+	stats *stats.Stats
 	build Build
 	model string // id of the model; "": not known
 }
@@ -153,7 +153,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 }
 
 // collectModels gives the counts of models that belong to one value each, if there are such.
-func collectModels(s *pipeline.Stats, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+func collectModels(s *stats.Stats, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	for stage, n := range s.ModelStages() {
 		gauge(modelsInMemory, float64(n.Memory.Load()), stage)
 		counter(modelsEvicted, n.Evicted.Load(), stage)
@@ -163,7 +163,7 @@ func collectModels(s *pipeline.Stats, counter func(*prometheus.Desc, uint64, ...
 }
 
 // collectLearner gives the figures of the process's learner, if it has one.
-func collectLearner(s *pipeline.Stats, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+func collectLearner(s *stats.Stats, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
 	if w := s.Waiting(); w != nil {
 		gauge(warmupRows, float64(w.Rows))
 		gauge(warmupWanted, float64(w.Wanted))
@@ -184,7 +184,7 @@ func collectLearner(s *pipeline.Stats, counter func(*prometheus.Desc, uint64, ..
 }
 
 // histogram converts a Timing to Prometheus' cumulative buckets.
-func histogram(d *prometheus.Desc, t *pipeline.Timing) prometheus.Metric {
+func histogram(d *prometheus.Desc, t *stats.Timing) prometheus.Metric {
 	count, sum, counts := t.Read()
 	bounds := t.Bounds()
 	cumulative := make(map[float64]uint64, len(bounds))
@@ -197,9 +197,9 @@ func histogram(d *prometheus.Desc, t *pipeline.Timing) prometheus.Metric {
 }
 
 // scores converts the counts of lca_p to cumulative buckets.
-func scores(s *pipeline.Stats) prometheus.Metric {
+func scores(s *stats.Stats) prometheus.Metric {
 	sum, counts := s.Scores()
-	bounds := pipeline.ScoreBounds()
+	bounds := stats.ScoreBounds()
 	cumulative := make(map[float64]uint64, len(bounds))
 	total := uint64(0)
 	for i, bound := range bounds {

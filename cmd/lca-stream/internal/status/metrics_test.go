@@ -14,7 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lca-stream/lca-stream/internal/testtools"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -122,9 +122,9 @@ func busy(t *testing.T) *process {
 	p.transform(t, 100, 7)
 	p.stats.SetLag(map[source.Partition]int64{{Topic: "events", ID: 3}: 42}, 1)
 	p.stats.SetBehind("transform", map[source.Partition]int64{{Topic: "events", ID: 3}: 0})
-	p.stats.SetReady(pipeline.Readiness{Ready: true})
-	p.stats.SetBroker(pipeline.Readiness{Ready: true})
-	p.stats.SetRegistry(pipeline.Readiness{Ready: true})
+	p.stats.SetReady(stats.Readiness{Ready: true})
+	p.stats.SetBroker(stats.Readiness{Ready: true})
+	p.stats.SetRegistry(stats.Readiness{Ready: true})
 	return p
 }
 
@@ -132,7 +132,7 @@ func busy(t *testing.T) *process {
 func complete(t *testing.T) *process {
 	t.Helper()
 	p := busy(t)
-	p.stats.SetWaiting(&pipeline.Waiting{Rows: 120, Wanted: 600})
+	p.stats.SetWaiting(&stats.Waiting{Rows: 120, Wanted: 600})
 	p.stats.ModelCounts("learn").Memory.Add(1)
 	return p
 }

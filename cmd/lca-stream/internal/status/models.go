@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -75,7 +75,7 @@ const (
 	shownPoints     = 400
 )
 
-func model(m *pipeline.PublishedModel) *Model {
+func model(m *stats.PublishedModel) *Model {
 	return &Model{
 		ID: m.ModelID, Version: m.Version, AgeSeconds: Number(m.Age(time.Now()).Seconds()),
 		Dim: m.Model.Dim, Gaussian: m.Model.Gaussian(), Parzen: m.Model.Parzen(),
@@ -99,7 +99,7 @@ func choice(c *snapshot.Choice) *Choice {
 	return out
 }
 
-func directions(m *pipeline.PublishedModel) []Direction {
+func directions(m *stats.PublishedModel) []Direction {
 	out := []Direction{}
 	for _, d := range m.Directions(shownDirections, shownLoadings) {
 		shown := Direction{Eigenvalue: Number(d.Eigenvalue)}
@@ -111,7 +111,7 @@ func directions(m *pipeline.PublishedModel) []Direction {
 	return out
 }
 
-func scatter(m *pipeline.PublishedModel, label func([]float64) (int, bool)) *Scatter {
+func scatter(m *stats.PublishedModel, label func([]float64) (int, bool)) *Scatter {
 	d := m.Model.Dim
 	n := len(m.Model.Neighbours) / d
 	if n == 0 || len(m.Model.Ratio) < 2 {
@@ -147,7 +147,7 @@ func scatter(m *pipeline.PublishedModel, label func([]float64) (int, bool)) *Sca
 }
 
 // axis names a direction: those with structure come first.
-func axis(m *pipeline.PublishedModel, direction int) string {
+func axis(m *stats.PublishedModel, direction int) string {
 	if parzen := m.Model.Parzen(); direction >= parzen {
 		return fmt.Sprintf("Gaussian direction %d", direction-parzen+1)
 	}
@@ -155,7 +155,7 @@ func axis(m *pipeline.PublishedModel, direction int) string {
 }
 
 // weight returns what a feature has in a direction, in the order of the spectrum.
-func weight(m *pipeline.PublishedModel, feature, direction int) float64 {
+func weight(m *stats.PublishedModel, feature, direction int) float64 {
 	if parzen := m.Model.Parzen(); direction >= parzen {
 		return m.Model.BG.At(feature, direction-parzen)
 	}
@@ -163,7 +163,7 @@ func weight(m *pipeline.PublishedModel, feature, direction int) float64 {
 }
 
 // widest returns the two columns of largest variance.
-func widest(m *pipeline.PublishedModel) (first, second int) {
+func widest(m *stats.PublishedModel) (first, second int) {
 	c := m.Model.CG
 	first, second = -1, -1
 	for i := range c.SymmetricDim() {
@@ -244,7 +244,7 @@ func enter(ctx context.Context, lists chan<- struct{}) bool {
 	}
 }
 
-func modelRow(r *pipeline.ModelRow) ModelRow {
+func modelRow(r *stats.ModelRow) ModelRow {
 	out := ModelRow{
 		ID: r.ID, Partition: r.Partition, Value: r.Value, Version: r.Version, RowsLearnt: r.RowsLearnt, InMemory: r.InMemory,
 		Gain: Number(r.Gain), Alarms: r.Alarms, Anomalies: r.Anomalies,
@@ -278,8 +278,8 @@ func modelQueryOf(r *http.Request) (q modelQuery, err error) {
 		}
 	}
 	if by := given.Get("sort"); by != "" {
-		if q.by = by; !slices.Contains(pipeline.ModelOrders(), by) {
-			return q, fmt.Errorf("sort is %q: want one of %s", by, strings.Join(pipeline.ModelOrders(), ", "))
+		if q.by = by; !slices.Contains(stats.ModelOrders(), by) {
+			return q, fmt.Errorf("sort is %q: want one of %s", by, strings.Join(stats.ModelOrders(), ", "))
 		}
 	}
 	switch order := given.Get("order"); order {
@@ -294,7 +294,7 @@ func modelQueryOf(r *http.Request) (q modelQuery, err error) {
 
 // chosenModel returns the model that a request names: the current one, or one that belongs to a value. It answers the
 // request itself, and returns nil, if there is none.
-func chosenModel(w http.ResponseWriter, r *http.Request, c Config) *pipeline.PublishedModel {
+func chosenModel(w http.ResponseWriter, r *http.Request, c Config) *stats.PublishedModel {
 	current := c.Stats.CurrentModel()
 	id := r.URL.Query().Get("model")
 	switch {
@@ -321,7 +321,7 @@ func chosenModel(w http.ResponseWriter, r *http.Request, c Config) *pipeline.Pub
 }
 
 // about makes a status that of one of the models: its figures, without a history, which is kept of none of them.
-func (st *Status) about(c Config, m *pipeline.PublishedModel) {
+func (st *Status) about(c Config, m *stats.PublishedModel) {
 	st.Learner, st.Warmup, st.History = nil, nil, []PastModel{}
 	st.Model, st.Scatter = model(m), scatter(m, c.Label)
 }
@@ -334,14 +334,14 @@ type Strangest struct {
 
 // Strange is one of them.
 type Strange struct {
-	Time    time.Time         `json:"time"` // of its record
-	Source  Place             `json:"source"`
-	ModelID string            `json:"model_id"`
-	Version uint64            `json:"version"` // of the model that has scored it
-	Score   float32           `json:"score"`
-	P       float32           `json:"p"`
-	LeastP  float32           `json:"least_p"` // what the model's scores can tell: a smaller p says that it is less
-	Why     []pipeline.Guilty `json:"why"`     // the features that make the score high, the largest first
+	Time    time.Time      `json:"time"` // of its record
+	Source  Place          `json:"source"`
+	ModelID string         `json:"model_id"`
+	Version uint64         `json:"version"` // of the model that has scored it
+	Score   float32        `json:"score"`
+	P       float32        `json:"p"`
+	LeastP  float32        `json:"least_p"` // what the model's scores can tell: a smaller p says that it is less
+	Why     []stats.Guilty `json:"why"`     // the features that make the score high, the largest first
 }
 
 // Place is where a row came from.

@@ -15,19 +15,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 )
 
 // fleet is a process with a model for each of three values.
 func fleet(t *testing.T) *process {
 	t.Helper()
 	p := busy(t)
-	for id, row := range map[string]pipeline.ModelRow{
+	for id, row := range map[string]stats.ModelRow{
 		"m/0/press-1":  {Version: 300, RowsLearnt: 320, InMemory: true, LastRow: time.Unix(60, 0), Gain: 0.5, Alarms: 1, Anomalies: 4},
 		"m/1/press%2F": {Version: 100, RowsLearnt: 100, Gain: 0.25},
 		"m/1/new":      {RowsLearnt: 7, InMemory: true},
 	} {
-		p.stats.Models.Update(id, func(r *pipeline.ModelRow) {
+		p.stats.Models.Update(id, func(r *stats.ModelRow) {
 			row.ID, row.Partition, row.Value = r.ID, r.Partition, r.Value
 			*r = row
 		})
@@ -160,7 +160,7 @@ func TestNoModelsWithoutKeys(t *testing.T) {
 // With keys a snapshot is asked for by the id of its model, and so is one model's view of the page.
 func TestSnapshotOfOneValue(t *testing.T) {
 	p := fleet(t)
-	find := func(_ context.Context, id string) (*pipeline.PublishedModel, error) {
+	find := func(_ context.Context, id string) (*stats.PublishedModel, error) {
 		switch id {
 		case "m/0/press-1":
 			return p.stats.CurrentModel(), nil

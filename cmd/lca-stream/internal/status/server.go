@@ -27,7 +27,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lca-stream/lca-stream/internal/logs"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 )
 
 // Build names the binary.
@@ -48,12 +48,12 @@ type Config struct {
 	Label   func(row []float64) (label int, ok bool) // the true label of a row of the pool, to colour it; nil: not known
 	Masked  func() any                               // the configuration with its secrets masked, for /debug/config
 	Model   Finder                                   // finds a model that belongs to one value; nil: there is one model for all rows
-	Stats   *pipeline.Stats
+	Stats   *stats.Stats
 	Log     *slog.Logger
 }
 
 // Finder returns the newest published version of a model, nil if there is none.
-type Finder func(ctx context.Context, id string) (*pipeline.PublishedModel, error)
+type Finder func(ctx context.Context, id string) (*stats.PublishedModel, error)
 
 // Server is a listening status server.
 type Server struct {

@@ -22,7 +22,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -114,7 +114,7 @@ func TestNotReadyBeforeAModel(t *testing.T) {
 	if code, _, body := fetch(t, http.MethodGet, base+"/ready"); code != http.StatusServiceUnavailable || !strings.Contains(body, "starting") {
 		t.Errorf("%d %s", code, body)
 	}
-	p.stats.SetReady(pipeline.Readiness{Reason: "no model yet"})
+	p.stats.SetReady(stats.Readiness{Reason: "no model yet"})
 	if code, _, body := fetch(t, http.MethodGet, base+"/ready"); code != http.StatusServiceUnavailable || !strings.Contains(body, "no model yet") {
 		t.Errorf("%d %s", code, body)
 	}
@@ -124,7 +124,7 @@ func TestNotReadyBeforeAModel(t *testing.T) {
 	if code, _, _ := fetch(t, http.MethodGet, base+"/api/v1/snapshots/latest"); code != http.StatusNotFound {
 		t.Errorf("a snapshot before there is one: %d", code)
 	}
-	p.stats.SetReady(pipeline.Readiness{Ready: true})
+	p.stats.SetReady(stats.Readiness{Ready: true})
 	if code, _, _ := fetch(t, http.MethodGet, base+"/ready"); code != http.StatusOK {
 		t.Errorf("%d", code)
 	}
@@ -245,7 +245,7 @@ func TestAddressInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	_, err = Start(Config{Listen: l.Addr().String(), Stats: pipeline.NewStats(), Log: quiet()})
+	_, err = Start(Config{Listen: l.Addr().String(), Stats: stats.NewStats(), Log: quiet()})
 	if err == nil || !strings.Contains(err.Error(), "http.listen") {
 		t.Errorf("%v; want an error that names the setting", err)
 	}

@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 )
 
 // Bounds of the timeline: it begins with one moment per second, and has 64 minutes of one per 16 seconds in the end.
@@ -40,7 +41,7 @@ type moment struct {
 	strange  uint64 // rows with a lca_p below alarms.p_below
 }
 
-func momentOf(s *pipeline.Stats, now time.Time) moment {
+func momentOf(s *stats.Stats, now time.Time) moment {
 	t := s.Tables()
 	m := moment{
 		time: now, in: s.SourceRows.Load(), out: s.TransformRows.Load(),
@@ -50,9 +51,9 @@ func momentOf(s *pipeline.Stats, now time.Time) moment {
 		m.lag += n
 	}
 	_, counts := s.Scores()
-	for i, bound := range pipeline.ScoreBounds() {
+	for i, bound := range stats.ScoreBounds() {
 		m.scored += counts[i]
-		if bound <= pipeline.RareRow {
+		if bound <= transform.RareRow {
 			m.rare += counts[i]
 		}
 	}
@@ -111,7 +112,7 @@ func (t *timeline) since(now time.Time) []moment {
 }
 
 // run adds a moment per second until done is closed.
-func (t *timeline) run(s *pipeline.Stats, done <-chan struct{}) {
+func (t *timeline) run(s *stats.Stats, done <-chan struct{}) {
 	tick := time.NewTicker(timelineFinest)
 	defer tick.Stop()
 	for {
@@ -258,7 +259,7 @@ func unusual(s *Status, past []moment, now time.Time) string {
 	if len(past) > 0 {
 		a, b := past[0], past[len(past)-1]
 		count(b.strange-a.strange, "row below alarms.p_below", "rows below alarms.p_below")
-		rare, expected := b.rare-a.rare, pipeline.RareRow*float64(b.scored-a.scored)
+		rare, expected := b.rare-a.rare, transform.RareRow*float64(b.scored-a.scored)
 		count(rare, "row that the model expects once in 10,000", "rows that the model expects once in 10,000")
 		switch {
 		case rare == 0:

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/logs"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 )
 
 // A process that runs for long keeps an hour, in a bounded number of moments; a young one has seconds.
@@ -38,7 +38,7 @@ func TestTimelineKeepsTheLastHour(t *testing.T) {
 
 func TestSummary(t *testing.T) {
 	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
-	ready := pipeline.Readiness{Ready: true}
+	ready := stats.Readiness{Ready: true}
 	found := &Model{Dim: 12, Parzen: 3, Gaussian: 9, NLL: 30, GaussianNLL: 31.5}
 	day := Number(86400)
 	quiet := []moment{{in: 1}, {in: 2}}
@@ -49,9 +49,9 @@ func TestSummary(t *testing.T) {
 	}{
 		"all is well":                 {Status{Ready: ready, Model: found, UptimeSeconds: day}, quiet, "3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual in the last hour."},
 		"a young process":             {Status{Ready: ready, Model: found, UptimeSeconds: 60}, quiet, "3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual since this process began."},
-		"without a broker":            {Status{Ready: pipeline.Readiness{Reason: "no broker has answered for 12s"}, Model: found}, quiet, "Not working: no broker has answered for 12s."},
-		"held until there is a model": {Status{Ready: pipeline.Readiness{Reason: "no model yet: 3 of 500 rows collected", Waiting: true}}, quiet, "No model yet: 3 of 500 rows collected."},
-		"warming up":                  {Status{Ready: pipeline.Readiness{Ready: true, Reason: "no model yet: 3 of 500 rows collected"}, UptimeSeconds: day}, quiet, "No model yet: 3 of 500 rows collected; nothing unusual in the last hour."},
+		"without a broker":            {Status{Ready: stats.Readiness{Reason: "no broker has answered for 12s"}, Model: found}, quiet, "Not working: no broker has answered for 12s."},
+		"held until there is a model": {Status{Ready: stats.Readiness{Reason: "no model yet: 3 of 500 rows collected", Waiting: true}}, quiet, "No model yet: 3 of 500 rows collected."},
+		"warming up":                  {Status{Ready: stats.Readiness{Ready: true, Reason: "no model yet: 3 of 500 rows collected"}, UptimeSeconds: day}, quiet, "No model yet: 3 of 500 rows collected; nothing unusual in the last hour."},
 		"one direction":               {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 1, NLL: 3, GaussianNLL: 3.01}, UptimeSeconds: day}, quiet, "1 of 4 directions carries structure; no better than a Gaussian; nothing unusual in the last hour."},
 		"no structure":                {Status{Ready: ready, Model: &Model{Dim: 4, NLL: 3.25, GaussianNLL: 3}, UptimeSeconds: day}, quiet, "None of 4 directions carries structure; 0.25 nats per row worse than a Gaussian; nothing unusual in the last hour."},
 		"all of them, not yet chosen": {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 4, NLL: 3, GaussianNLL: 15.4}, UptimeSeconds: day}, quiet,

@@ -10,7 +10,8 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/internal/logs"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -94,14 +95,14 @@ func (g *guard) look(ctx context.Context) error {
 		g.system.Log.Info("brokers answer again", "after", time.Since(g.silent).Round(time.Second))
 	}
 	g.silent = time.Time{}
-	g.system.Stats.SetBroker(pipeline.Readiness{Ready: true})
+	g.system.Stats.SetBroker(stats.Readiness{Ready: true})
 	there := g.led(findings)
 	for _, f := range findings {
 		if err := g.missing(f); err != nil {
 			return err
 		}
 		if !f.OK() && there.Ready {
-			there = pipeline.Readiness{Reason: fmt.Sprintf("topic %s (%s) %s", f.Topic, f.Path, strings.Join(f.Faults, ", "))}
+			there = stats.Readiness{Reason: fmt.Sprintf("topic %s (%s) %s", f.Topic, f.Path, strings.Join(f.Faults, ", "))}
 		}
 	}
 	g.system.Stats.SetTopics(there)
@@ -117,7 +118,7 @@ func (g *guard) silence(began time.Time, err error) {
 	if since < silentAfter {
 		return
 	}
-	g.system.Stats.SetBroker(pipeline.Readiness{Reason: fmt.Sprintf("no broker has answered for %v: %s", since.Round(time.Second), logs.Plain(err.Error()))})
+	g.system.Stats.SetBroker(stats.Readiness{Reason: fmt.Sprintf("no broker has answered for %v: %s", since.Round(time.Second), logs.Plain(err.Error()))})
 	g.system.Log.Warn("no broker answers", "for", since.Round(time.Second), "error", err)
 }
 
@@ -136,7 +137,7 @@ func (g *guard) missing(f topics.Finding) error {
 	if time.Since(since) < goneAfter {
 		return nil
 	}
-	return &pipeline.Stop{Err: errors.New(f.Fault())}
+	return &reject.Stop{Err: errors.New(f.Fault())}
 }
 
 const (
@@ -155,8 +156,8 @@ type leaders struct {
 // led reports which partitions have had no leader for longer than an election takes, and that all have one again.
 // Brokers answer all the while, and a source that cannot be written has no records that wait: nothing else would show
 // it. The process is not ready while it needs one of them.
-func (g *guard) led(findings []topics.Finding) pipeline.Readiness {
-	r, l := pipeline.Readiness{Ready: true}, &g.leaders
+func (g *guard) led(findings []topics.Finding) stats.Readiness {
+	r, l := stats.Readiness{Ready: true}, &g.leaders
 	now, oldest, long := map[source.Partition]time.Time{}, time.Now(), []string(nil)
 	for _, f := range findings {
 		for _, id := range f.Leaderless {
@@ -174,7 +175,7 @@ func (g *guard) led(findings []topics.Finding) pipeline.Readiness {
 				oldest = began
 			}
 			if r.Ready && g.needs(f.Path, id) {
-				r = pipeline.Readiness{Reason: fmt.Sprintf("partition %s (%s) has had no leader for %v: the brokers that have its replicas are away, or their disks have failed",
+				r = stats.Readiness{Reason: fmt.Sprintf("partition %s (%s) has had no leader for %v: the brokers that have its replicas are away, or their disks have failed",
 					p, f.Path, time.Since(began).Round(time.Second))}
 			}
 		}

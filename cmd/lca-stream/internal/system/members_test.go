@@ -7,14 +7,14 @@ import (
 	"testing"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/source"
 )
 
 // The status page lists this process first and the others by name, with their partitions of the source, and of a large
 // group only the first.
 func TestInstancesOfAGroup(t *testing.T) {
-	s := &Process{System: &System{Topics: &Topics{Config: config.Default(), Stats: pipeline.NewStats(), Log: slog.New(slog.DiscardHandler)}}}
+	s := &Process{System: &System{Topics: &Topics{Config: config.Default(), Stats: stats.NewStats(), Log: slog.New(slog.DiscardHandler)}}}
 	s.Config.Source.Topic = "events"
 	if n := s.names(); n.Members != 0 || n.Instances == nil || len(n.Instances) > 0 {
 		t.Errorf("before the group is known: %+v", n)

@@ -17,8 +17,11 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/minibatch"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -27,7 +30,7 @@ import (
 type Models struct {
 	*Topics
 
-	owner *pipeline.ModelsOwner // of models by value; for one goroutine at a time
+	owner *learn.ModelsOwner // of models by value; for one goroutine at a time
 }
 
 // Snapshots reads the snapshot topic up to source.Latest, as a writer that goes on from it must (see
@@ -73,7 +76,7 @@ func (s *Models) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) 
 // release.
 func newestOf(a *snapshot.Assembler, modelID string) (*snapshot.Snapshot, error) {
 	if _, err := a.Newer(modelID); err != nil {
-		return nil, &pipeline.Stop{Err: err, Remedy: "use that release, or another snapshot.model_id"}
+		return nil, &reject.Stop{Err: err, Remedy: "use that release, or another snapshot.model_id"}
 	}
 	newest, _ := a.Newest(modelID)
 	return newest, nil
@@ -94,7 +97,7 @@ func (s *Models) Published(ctx context.Context, version uint64) (*snapshot.Snaps
 
 // publishedModel reads the newest version of the model of an id, nil if there is none. It reads the partition of the id alone,
 // from its end backwards until it is found.
-func (s *Models) publishedModel(ctx context.Context, id string) (*pipeline.PublishedModel, error) {
+func (s *Models) publishedModel(ctx context.Context, id string) (*stats.PublishedModel, error) {
 	base, partition, _, ok := modelkey.Split(id)
 	all, err := s.Partitions(ctx, s.Config.Snapshot.Topic)
 	if err != nil || !ok || base != s.Config.Snapshot.ModelID || int(partition) >= len(all) {
@@ -119,7 +122,7 @@ func (s *Models) publishedModel(ctx context.Context, id string) (*pipeline.Publi
 	if !ok {
 		return nil, nil
 	}
-	return &pipeline.PublishedModel{Snapshot: newest}, nil
+	return &stats.PublishedModel{Snapshot: newest}, nil
 }
 
 // finder returns what finds the model of one value; nil where there is one model for all rows.
@@ -138,7 +141,7 @@ func (s *Models) NewestByValue(ctx context.Context, each func(*snapshot.Snapshot
 		return err
 	}
 	for _, p := range parts {
-		newest, err := pipeline.NewestByKey(ctx, s.ReadBackOf(p, source.LatestStable), s.ofThisPipeline)
+		newest, err := learn.NewestByKey(ctx, s.ReadBackOf(p, source.LatestStable), s.ofThisPipeline)
 		if err == nil && newest != nil {
 			err = each(newest)
 		}
@@ -208,7 +211,7 @@ func (s *Models) NoValues(ctx context.Context, id string) error {
 		case err != nil:
 			return err
 		case held != "":
-			return pipeline.ValuesThere(topic, held, id)
+			return checkpoint.ValuesThere(topic, held, id)
 		}
 	}
 	return nil
@@ -251,7 +254,7 @@ func (s *Models) OwnsModel(ctx context.Context) error {
 	if err != nil {
 		return s.mayRead(s.Config.Snapshot.Topic, err)
 	}
-	return pipeline.Belongs(newest, s.Config.Snapshot.Topic, s.Ours())
+	return learn.Belongs(newest, s.Config.Snapshot.Topic, s.Ours())
 }
 
 // OwnsModels refuses models by value that another pipeline has published last.
@@ -261,7 +264,7 @@ func (s *Models) OwnsModels(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var all []*pipeline.ReadBack
+	var all []*checkpoint.ReadBack
 	for _, p := range parts {
 		all = append(all, s.ReadBackOf(p, source.LatestStable))
 	}
@@ -387,10 +390,10 @@ func WithSystem(ctx context.Context, p *app.Program, o *app.Options, use func(*S
 }
 
 // Checkpoints are those of the model of all rows.
-func (s *Models) Checkpoints() *pipeline.Checkpoints {
+func (s *Models) Checkpoints() *checkpoint.Checkpoints {
 	topic := s.Config.Checkpoint.Topic
 	c := s.Config
-	return &pipeline.Checkpoints{
+	return &checkpoint.Checkpoints{
 		Topic: topic, ModelID: c.Snapshot.ModelID, Owner: s.Ours(),
 		Open: s.OpenLog(topic), OpenAt: s.OpenLogAt(topic), Log: s.Log,
 		End: s.End(topic, source.Latest), Stable: s.End(topic, source.LatestStable),
@@ -399,12 +402,12 @@ func (s *Models) Checkpoints() *pipeline.Checkpoints {
 
 // CheckpointOf returns the checkpoint of the model's learner, nil if there is none or no topic for it. read is Peek
 // if no open transaction is to be waited for, and Load once the learner is fenced.
-func (s *Models) CheckpointOf(ctx context.Context, modelID string, read func(*pipeline.Checkpoints, context.Context) (*pipeline.Checkpoint, error)) (*pipeline.Learn, *pipeline.Checkpoint, error) {
+func (s *Models) CheckpointOf(ctx context.Context, modelID string, read func(*checkpoint.Checkpoints, context.Context) (*checkpoint.Checkpoint, error)) (*learn.Learn, *checkpoint.Checkpoint, error) {
 	learner, err := s.Config.Learner(s.Config.LCA.Rank + 1)
 	if err != nil {
 		return nil, nil, err
 	}
-	stage := &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
+	stage := &learn.Learn{LearnConfig: learn.LearnConfig{
 		ModelID: modelID, Learner: learner, Checkpoints: s.Checkpoints(), Log: s.Log,
 	}}
 	if _, err := s.Partitions(ctx, s.Config.Checkpoint.Topic); errors.Is(err, kafka.UnknownTopicOrPartition) {
@@ -415,18 +418,18 @@ func (s *Models) CheckpointOf(ctx context.Context, modelID string, read func(*pi
 }
 
 // KeyedClaims say whose the models by key are.
-func (s *Models) KeyedClaims() *pipeline.Checkpoints {
+func (s *Models) KeyedClaims() *checkpoint.Checkpoints {
 	c := s.Checkpoints()
 	c.By = s.Config.Model.By.String()
 	return c
 }
 
 // KeyedStates returns the checkpoints of a partition's models, which are read up to an end.
-func (s *Models) KeyedStates(partition int32, to source.At) *pipeline.KeyedStates {
+func (s *Models) KeyedStates(partition int32, to source.At) *learn.KeyedStates {
 	c, ours := s.Config, source.Partition{Topic: s.Config.Checkpoint.Topic, ID: partition}
-	return &pipeline.KeyedStates{
+	return &learn.KeyedStates{
 		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: s.Ours(), By: c.Model.By, Log: s.Log,
-		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) {
+		OpenAt: func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
 			return s.openPartition(ctx, ours, at)
 		},
 		End: func(ctx context.Context) (int64, error) { return s.EndOf(ctx, ours, to) },
@@ -438,7 +441,7 @@ func (s *Models) KeyedStates(partition int32, to source.At) *pipeline.KeyedState
 }
 
 // LearnStage returns the learner of this configuration, which begins with warm where it has no checkpoint.
-func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*pipeline.Learn, error) {
+func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*learn.Learn, error) {
 	c := s.Config
 	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known only with the first record
 	if err != nil {
@@ -449,12 +452,12 @@ func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*pipe
 		return nil, err
 	}
 	rejects := s.thresholds()
-	return &pipeline.Learn{LearnConfig: pipeline.LearnConfig{
+	return &learn.Learn{LearnConfig: learn.LearnConfig{
 		ModelID: c.Snapshot.ModelID, Topic: c.Snapshot.Topic, Keep: c.Snapshot.Keep,
 		SnapshotRows: c.Snapshot.EveryRows, SnapshotEvery: c.Snapshot.Every,
 		CheckpointRows: c.Checkpoint.EveryRows, CheckpointEvery: c.Checkpoint.Every,
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
-		Alarms: alarms, Rejects: &rejects, StopAtRow: c.Source.OnInvalid == pipeline.StopAtRow, Producer: app.Producer(),
+		Alarms: alarms, Rejects: &rejects, StopAtRow: c.Source.OnInvalid == reject.StopAtRow, Producer: app.Producer(),
 		Checkpoints: s.Checkpoints(), Newest: s.newestVersion,
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			to := source.LatestStable
@@ -474,18 +477,18 @@ func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*pipe
 
 // KeyedLearns returns what the learners of all partitions have in common. It refuses, before a partition is taken, what KeyedFits does, and settings with
 // which the models that were saved last in each partition cannot go on: nothing is learnt with them.
-func (s *Models) KeyedLearns(ctx context.Context) (pipeline.LearnConfig, error) {
+func (s *Models) KeyedLearns(ctx context.Context) (learn.LearnConfig, error) {
 	stage, err := s.LearnStage(ctx, nil)
 	if err != nil {
-		return pipeline.LearnConfig{}, s.Cluster.Explain(err)
+		return learn.LearnConfig{}, s.Cluster.Explain(err)
 	}
 	if err := s.OwnsModels(ctx); err != nil {
-		return pipeline.LearnConfig{}, err
+		return learn.LearnConfig{}, err
 	}
 	if err := s.KeyedFits(ctx); err != nil {
-		return pipeline.LearnConfig{}, err
+		return learn.LearnConfig{}, err
 	}
-	return stage.LearnConfig, s.KeyedGoesOn(ctx, stage.LearnConfig, (*pipeline.KeyedLearn).Check)
+	return stage.LearnConfig, s.KeyedGoesOn(ctx, stage.LearnConfig, (*learn.KeyedLearn).Check)
 }
 
 // KeyedFits refuses, before a partition is taken from another process, a model.by or features that are not those of the models by value: the learner could
@@ -494,21 +497,21 @@ func (s *Models) KeyedLearns(ctx context.Context) (pipeline.LearnConfig, error) 
 func (s *Models) KeyedFits(ctx context.Context) error {
 	columns := s.Config.Source.Features
 	return s.NewestByValue(ctx, func(newest *snapshot.Snapshot) error {
-		if err := pipeline.OtherBy(s.Config.Snapshot.Topic, newest.ModelID, newest.By, s.Config.Model.By); err != nil {
+		if err := checkpoint.OtherBy(s.Config.Snapshot.Topic, newest.ModelID, newest.By, s.Config.Model.By); err != nil {
 			return err
 		}
 		if len(columns) == 0 || minibatch.Chosen(columns, newest.Features) {
 			return nil
 		}
-		return &pipeline.Stop{
-			Err:    fmt.Errorf("model %q %s", newest.ModelID, pipeline.OtherFeatures(newest.Features, "source.features now says", columns)),
+		return &reject.Stop{
+			Err:    fmt.Errorf("model %q %s", newest.ModelID, checkpoint.OtherFeatures(newest.Features, "source.features now says", columns)),
 			Remedy: "set another snapshot.model_id to learn new models, or the former features to go on",
 		}
 	})
 }
 
 // KeyedGoesOn checks each partition's models that were saved: whether they can go on with these settings.
-func (s *Models) KeyedGoesOn(ctx context.Context, learns pipeline.LearnConfig, check func(*pipeline.KeyedLearn, context.Context) error) error {
+func (s *Models) KeyedGoesOn(ctx context.Context, learns learn.LearnConfig, check func(*learn.KeyedLearn, context.Context) error) error {
 	parts, err := s.Partitions(ctx, s.Config.Checkpoint.Topic)
 	if err != nil {
 		return err
@@ -516,7 +519,7 @@ func (s *Models) KeyedGoesOn(ctx context.Context, learns pipeline.LearnConfig, c
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(checkedTogether)
 	for _, p := range parts {
-		k := &pipeline.KeyedLearn{KeyedLearnConfig: pipeline.KeyedLearnConfig{
+		k := &learn.KeyedLearn{KeyedLearnConfig: learn.KeyedLearnConfig{
 			LearnConfig: learns, Partition: source.Partition{Topic: s.Config.Source.Topic, ID: p.ID}, States: s.KeyedStates(p.ID, source.LatestStable),
 			Snapshots: s.ReadBackOf(source.Partition{Topic: s.Config.Snapshot.Topic, ID: p.ID}, source.LatestStable),
 		}}

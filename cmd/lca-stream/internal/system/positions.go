@@ -8,6 +8,9 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/start"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -16,15 +19,15 @@ import (
 type Positions struct {
 	*Models
 
-	starts      *pipeline.Starts // start markers, shared by learner and transform
-	keyedStarts keyedStarts      // … of each partition, with a model for each key
+	starts      *start.Starts // start markers, shared by learner and transform
+	keyedStarts keyedStarts   // … of each partition, with a model for each key
 }
 
 // LearnGroup is the group under which the learner commits.
 func LearnGroup(c *config.Config) string { return c.Source.Group + ".learn" }
 
 // PositionsFor decides where the partitions of a group are read from; model is set for a learner.
-func (s *Positions) PositionsFor(group, model string) *pipeline.Positions {
+func (s *Positions) PositionsFor(group, model string) *start.Positions {
 	at, stage := source.Earliest, "transform"
 	if model != "" {
 		stage = "learn"
@@ -32,7 +35,7 @@ func (s *Positions) PositionsFor(group, model string) *pipeline.Positions {
 	if s.Config.Source.StartOffset == config.StartLatest {
 		at = source.Latest
 	}
-	return &pipeline.Positions{
+	return &start.Positions{
 		Places: Places{Cluster: s.Cluster}, Starts: s.starts, Group: group, Topic: s.Config.Source.Topic, Start: at, Model: model,
 		Log: s.Log.With("stage", stage),
 	}
@@ -40,7 +43,7 @@ func (s *Positions) PositionsFor(group, model string) *pipeline.Positions {
 
 // PositionsIn are those of one partition, of the learner of a model id, or of a transform where model is "". With a model for each value its start
 // markers are in the same partition of the checkpoint topic.
-func (s *Positions) PositionsIn(p source.Partition, group, model string) *pipeline.Positions {
+func (s *Positions) PositionsIn(p source.Partition, group, model string) *start.Positions {
 	switch {
 	case !s.Keyed():
 		return s.PositionsFor(group, model)
@@ -51,23 +54,23 @@ func (s *Positions) PositionsIn(p source.Partition, group, model string) *pipeli
 }
 
 // KeyedPositions decides where the learners of models by key read a partition from.
-func (s *Positions) KeyedPositions(partition int32) *pipeline.Positions {
+func (s *Positions) KeyedPositions(partition int32) *start.Positions {
 	p := s.PositionsFor(LearnGroup(s.Config), "")
-	p.Models = pipeline.ModelsNote(s.Config.Checkpoint.Topic, s.Config.Snapshot.ModelID)
+	p.Models = start.ModelsNote(s.Config.Checkpoint.Topic, s.Config.Snapshot.ModelID)
 	p.Starts, p.Home, p.Log = s.keyedStarts.of(partition), s.keyedStarts.of(0), s.Log.With("stage", "learn")
 	return p
 }
 
 // KeyedTransformPositions decides where the transforms read a partition from, with a model for each key.
-func (s *Positions) KeyedTransformPositions(partition int32) *pipeline.Positions {
+func (s *Positions) KeyedTransformPositions(partition int32) *start.Positions {
 	p := s.PositionsFor(s.Config.Source.Group, "")
 	p.Starts, p.Home = s.keyedStarts.of(partition), s.keyedStarts.of(0)
 	return p
 }
 
 // Known reads what is left of a group. With a model for each value the start markers are in as many partitions as the source has.
-func (s *Positions) Known(ctx context.Context, group, model string) (pipeline.Known, error) {
-	look := func(p source.Partition) (pipeline.Known, error) {
+func (s *Positions) Known(ctx context.Context, group, model string) (start.Known, error) {
+	look := func(p source.Partition) (start.Known, error) {
 		at := s.PositionsIn(p, group, model)
 		at.Places = Places{Cluster: s.Cluster, Looks: true}
 		return at.Known(ctx)
@@ -77,7 +80,7 @@ func (s *Positions) Known(ctx context.Context, group, model string) (pipeline.Kn
 	}
 	ours, err := s.Partitions(ctx, s.Config.Checkpoint.Topic)
 	if err != nil {
-		return pipeline.Known{}, err
+		return start.Known{}, err
 	}
 	all, err := look(source.Partition{})
 	clear(all.Markers)
@@ -88,7 +91,7 @@ func (s *Positions) Known(ctx context.Context, group, model string) (pipeline.Kn
 		if int(p.ID) >= len(ours) { // the source has gained it, and topics check says so
 			continue
 		}
-		var one pipeline.Known
+		var one start.Known
 		if one, err = look(p); err == nil {
 			all.Take(&one, p)
 		}
@@ -97,8 +100,8 @@ func (s *Positions) Known(ctx context.Context, group, model string) (pipeline.Kn
 }
 
 // Written looks at the ends of outputs and dead letters.
-func (s *Positions) Written(dead pipeline.DeadLetter) *pipeline.Written {
-	w := &pipeline.Written{Group: s.Config.Source.Group, Topics: []string{s.Config.Transform.Topic}}
+func (s *Positions) Written(dead reject.DeadLetter) *start.Written {
+	w := &start.Written{Group: s.Config.Source.Group, Topics: []string{s.Config.Transform.Topic}}
 	if dead.Topic != "" {
 		w.Topics = append(w.Topics, dead.Topic)
 	}
@@ -108,14 +111,14 @@ func (s *Positions) Written(dead pipeline.DeadLetter) *pipeline.Written {
 		}
 		return of.ID
 	}
-	w.Read = func(topic string, partition int32, _ source.Partition) *pipeline.ReadBack {
+	w.Read = func(topic string, partition int32, _ source.Partition) *checkpoint.ReadBack {
 		return s.ReadBackOf(source.Partition{Topic: topic, ID: partition}, source.Latest)
 	}
 	return w
 }
 
 // Ends is what the group has written so far; nil where the topics for it are not there yet.
-func (s *Positions) Ends(ctx context.Context) (*pipeline.Written, error) {
+func (s *Positions) Ends(ctx context.Context) (*start.Written, error) {
 	dead, err := s.DeadLetter(ctx)
 	if err == nil {
 		_, err = s.Partitions(ctx, s.Config.Transform.Topic)
@@ -126,25 +129,25 @@ func (s *Positions) Ends(ctx context.Context) (*pipeline.Written, error) {
 	return s.Written(dead), err
 }
 
-func (s *Positions) startMarkers() *pipeline.Starts {
+func (s *Positions) startMarkers() *start.Starts {
 	topic := s.Config.Checkpoint.Topic
-	return &pipeline.Starts{Topic: topic, Open: s.OpenLog(topic), End: s.End(topic, source.Latest), Log: s.Log}
+	return &start.Starts{Topic: topic, Open: s.OpenLog(topic), End: s.End(topic, source.Latest), Log: s.Log}
 }
 
 // keyedStarts are the start markers of all partitions, with a model for each key: learner and transform share what was read of them.
 type keyedStarts struct {
-	markers func(partition int32) *pipeline.Starts
+	markers func(partition int32) *start.Starts
 
 	mu    sync.Mutex
-	parts map[int32]*pipeline.Starts
+	parts map[int32]*start.Starts
 }
 
 // of are the start markers of a source partition.
-func (k *keyedStarts) of(partition int32) *pipeline.Starts {
+func (k *keyedStarts) of(partition int32) *start.Starts {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.parts == nil {
-		k.parts = map[int32]*pipeline.Starts{}
+		k.parts = map[int32]*start.Starts{}
 	}
 	if k.parts[partition] == nil {
 		k.parts[partition] = k.markers(partition)
@@ -153,19 +156,21 @@ func (k *keyedStarts) of(partition int32) *pipeline.Starts {
 }
 
 // startMarkersOf are the start markers of a source partition with a model for each key.
-func (s *Positions) startMarkersOf(partition int32) *pipeline.Starts {
+func (s *Positions) startMarkersOf(partition int32) *start.Starts {
 	p := source.Partition{Topic: s.Config.Checkpoint.Topic, ID: partition}
-	return &pipeline.Starts{
+	return &start.Starts{
 		Topic: p.Topic, Partition: partition, Log: s.Log,
-		Open:   func(ctx context.Context) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, 0) },
-		OpenAt: func(ctx context.Context, at int64) (pipeline.TopicReader, error) { return s.openPartition(ctx, p, at) },
-		End:    func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, source.Latest) },
+		Open: func(ctx context.Context) (checkpoint.TopicReader, error) { return s.openPartition(ctx, p, 0) },
+		OpenAt: func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
+			return s.openPartition(ctx, p, at)
+		},
+		End: func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, source.Latest) },
 	}
 }
 
 // Renewal commits offsets again ten times within their retention, or once an hour if that is not known: mostly the
 // process has no right to ask.
-func (s *Positions) Renewal(ctx context.Context, positions *pipeline.Positions) *pipeline.Renewal {
+func (s *Positions) Renewal(ctx context.Context, positions *start.Positions) *pipeline.Renewal {
 	every := time.Hour
 	kept, err := source.OffsetRetention(ctx, s.Cluster, s.Config.Source.Topic)
 	if err != nil {
@@ -177,13 +182,13 @@ func (s *Positions) Renewal(ctx context.Context, positions *pipeline.Positions) 
 }
 
 // Gaps decides about records that are gone.
-func (s *Positions) Gaps(positions *pipeline.Positions) *pipeline.Gaps {
-	return &pipeline.Gaps{Skip: s.Config.Source.OnGap == config.Skip, Check: positions.Check, Stats: s.Stats, Log: s.Log}
+func (s *Positions) Gaps(positions *start.Positions) *start.Gaps {
+	return &start.Gaps{Skip: s.Config.Source.OnGap == config.Skip, Check: positions.Check, Stats: s.Stats, Log: s.Log}
 }
 
 // LearnerGaps does so for a learner. inRun: it is the learner of `run`, which need not learn what the transform has
 // read.
-func (s *Positions) LearnerGaps(positions *pipeline.Positions, inRun bool) *pipeline.Gaps {
+func (s *Positions) LearnerGaps(positions *start.Positions, inRun bool) *start.Gaps {
 	g := s.Gaps(positions)
 	g.Learner, g.Keyed = true, s.Keyed()
 	if inRun {

@@ -17,7 +17,8 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/internal/tracing"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -28,9 +29,9 @@ type Process struct {
 	*System
 	Status  *status.Server
 	Traces  *tracing.Tracing
-	Engines *pipeline.Engines // of all transforms
-	limit   int64             // bytes that the process may use
-	Rate    *source.Rate      // of the transform's transactions
+	Engines *transform.Engines // of all transforms
+	limit   int64              // bytes that the process may use
+	Rate    *source.Rate       // of the transform's transactions
 
 	instance atomic.Pointer[string]            // name of this member of the group; nil: it has none
 	sharing  atomic.Pointer[[]status.Instance] // members of the group in its latest generation; nil: not known
@@ -44,7 +45,7 @@ type Labels func(row []float64) (label int, ok bool)
 func OpenProcess(ctx context.Context, c *config.Config, log *slog.Logger, stages int, needed ...string) (*Process, error) {
 	last := &logs.Last{}
 	log = slog.New(last.Handler(log.Handler()))
-	cold, err := New(c, log, pipeline.NewStats())
+	cold, err := New(c, log, stats.NewStats())
 	if err != nil {
 		return nil, err
 	}
@@ -53,12 +54,12 @@ func OpenProcess(ctx context.Context, c *config.Config, log *slog.Logger, stages
 	app.PaceCollector()
 	s.limit = app.MemoryLimit(c.Memory, log)
 	s.memory, s.Rate = source.NewMemory(s.limit, stages), source.NewRate(MostTransactions)
-	s.link, s.Engines = sink.NewLink(s.memory.SpareRequests()), pipeline.NewEngines(runtime.GOMAXPROCS(0), s.memory.Spare())
+	s.link, s.Engines = sink.NewLink(s.memory.SpareRequests()), transform.NewEngines(runtime.GOMAXPROCS(0), s.memory.Spare())
 	if s.Traces, err = tracing.Start(ctx, app.BuildInfo().Version, log); err != nil {
 		s.Cluster.Close()
 		return nil, app.UsageError("%w", err)
 	}
-	s.Stats.SetReady(pipeline.Readiness{Reason: "connecting"})
+	s.Stats.SetReady(stats.Readiness{Reason: "connecting"})
 	if c.HTTP.Listen != "" {
 		s.Status, err = status.Start(status.Config{
 			Listen: c.HTTP.Listen, Hosts: c.HTTP.AllowedHosts, Debug: c.HTTP.DebugEndpoints, Build: statusBuild(app.BuildInfo()), Stats: s.Stats, Log: log,

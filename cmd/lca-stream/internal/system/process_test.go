@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/source"
 )
 
 // Work that does not end when it is asked to is given up after shutdown_timeout, whatever it does.
 func TestWorkThatDoesNotEnd(t *testing.T) {
 	var log bytes.Buffer
-	s := &Process{System: &System{Topics: &Topics{Config: config.Default(), Stats: pipeline.NewStats(), Log: slog.New(slog.NewTextHandler(&log, nil))}}}
+	s := &Process{System: &System{Topics: &Topics{Config: config.Default(), Stats: stats.NewStats(), Log: slog.New(slog.NewTextHandler(&log, nil))}}}
 	s.Config.ShutdownTimeout = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	endless := make(chan struct{})

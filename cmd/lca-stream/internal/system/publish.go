@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/minibatch"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -41,7 +43,7 @@ func (s *Publisher) Publish(ctx context.Context, snap *snapshot.Snapshot) (bool,
 	}
 	newest, err := newestOf(a, snap.ModelID)
 	if err == nil {
-		err = pipeline.Belongs(newest, s.Config.Snapshot.Topic, s.Ours())
+		err = learn.Belongs(newest, s.Config.Snapshot.Topic, s.Ours())
 	}
 	if err != nil {
 		return false, err
@@ -80,7 +82,7 @@ func (s *Publisher) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot
 	if !same || err != nil {
 		return false, err
 	}
-	_, saved, err := s.CheckpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Load)
+	_, saved, err := s.CheckpointOf(ctx, snap.ModelID, (*checkpoint.Checkpoints).Load)
 	return err == nil && (saved == nil || saved.Published >= snap.Version), err
 }
 
@@ -88,7 +90,7 @@ func (s *Publisher) inPlace(ctx context.Context, newest, snap *snapshot.Snapshot
 // already.
 func (s *Publisher) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink.Message, error) {
 	c := s.Config
-	stage, saved, err := s.CheckpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Load)
+	stage, saved, err := s.CheckpointOf(ctx, snap.ModelID, (*checkpoint.Checkpoints).Load)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +123,7 @@ func (s *Publisher) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink
 }
 
 // succeed gives snap its place after the newest snapshot and the learner's checkpoint; either may be nil.
-func succeed(snap, newest *snapshot.Snapshot, saved *pipeline.Checkpoint) {
+func succeed(snap, newest *snapshot.Snapshot, saved *checkpoint.Checkpoint) {
 	if newest != nil {
 		snap.Number, snap.Parent, snap.Version = newest.Number+1, newest.Version, newest.Version+snap.Version
 	}
@@ -155,7 +157,7 @@ func (s *Publisher) tried(ctx context.Context, newest, snap *snapshot.Snapshot) 
 	if err := s.NoValues(ctx, snap.ModelID); err != nil {
 		return err
 	}
-	stage, c, err := s.CheckpointOf(ctx, snap.ModelID, (*pipeline.Checkpoints).Peek)
+	stage, c, err := s.CheckpointOf(ctx, snap.ModelID, (*checkpoint.Checkpoints).Peek)
 	if err == nil {
 		err = s.fits(c, newest, snap)
 	}
@@ -167,17 +169,17 @@ func (s *Publisher) tried(ctx context.Context, newest, snap *snapshot.Snapshot) 
 
 // fits refuses a snapshot whose features are not those of the transforms and of the learner of its id. c is that
 // learner's checkpoint, whose features Replace compares, and newest the id's newest snapshot; either may be nil.
-func (s *Publisher) fits(c *pipeline.Checkpoint, newest, snap *snapshot.Snapshot) error {
+func (s *Publisher) fits(c *checkpoint.Checkpoint, newest, snap *snapshot.Snapshot) error {
 	columns := s.Config.Source.Features
 	if !minibatch.Chosen(columns, snap.Features) {
-		return &pipeline.Stop{
-			Err:    fmt.Errorf("the model to be published as %q %s", snap.ModelID, pipeline.OtherFeatures(snap.Features, "source.features says", columns)),
+		return &reject.Stop{
+			Err:    fmt.Errorf("the model to be published as %q %s", snap.ModelID, checkpoint.OtherFeatures(snap.Features, "source.features says", columns)),
 			Remedy: "publish it with another snapshot.model_id and a source.features that names its features, or make it from those of source.features",
 		}
 	}
 	if c == nil && newest != nil && len(columns) == 0 && !slices.Equal(newest.Features, snap.Features) {
-		return &pipeline.Stop{
-			Err: fmt.Errorf("the model to be published as %q %s", snap.ModelID, pipeline.OtherFeatures(snap.Features,
+		return &reject.Stop{
+			Err: fmt.Errorf("the model to be published as %q %s", snap.ModelID, checkpoint.OtherFeatures(snap.Features,
 				fmt.Sprintf("version %d of that id on topic %s has", newest.Version, s.Config.Snapshot.Topic), newest.Features)),
 			Remedy: "publish it with another snapshot.model_id",
 		}
@@ -189,7 +191,7 @@ func (s *Publisher) fits(c *pipeline.Checkpoint, newest, snap *snapshot.Snapshot
 // row is read. Where the features follow from the rows, it returns those that they must be.
 func (s *Publisher) FitsAtStart(ctx context.Context) (must []string, err error) {
 	id, columns := s.Config.Snapshot.ModelID, s.Config.Source.Features
-	_, c, err := s.CheckpointOf(ctx, id, (*pipeline.Checkpoints).Peek)
+	_, c, err := s.CheckpointOf(ctx, id, (*checkpoint.Checkpoints).Peek)
 	if err != nil {
 		return nil, s.Cluster.Explain(err)
 	}
@@ -210,8 +212,8 @@ func (s *Publisher) FitsAtStart(ctx context.Context) (must []string, err error) 
 
 // Misfit is the error about rows of other features than those of the model that a replay would replace.
 func Misfit(id string, learnt []string, asks string, now []string) error {
-	return &pipeline.Stop{
-		Err:    fmt.Errorf("model %q %s: a snapshot of these cannot take its place", id, pipeline.OtherFeatures(learnt, asks, now)),
+	return &reject.Stop{
+		Err:    fmt.Errorf("model %q %s: a snapshot of these cannot take its place", id, checkpoint.OtherFeatures(learnt, asks, now)),
 		Remedy: "give the snapshot an id of its own with --model-id",
 	}
 }
@@ -266,7 +268,7 @@ func (s *Publisher) placedModels(ctx context.Context, partition int32, all []*sn
 		placed, model := *snap, *snap.Model
 		placed.Model = &model
 		own, err := s.placedModel(ctx, &placed, a, states, stage)
-		var stop *pipeline.Stop
+		var stop *reject.Stop
 		switch {
 		case errors.As(err, &stop):
 			faults[i] = err
@@ -282,7 +284,7 @@ func (s *Publisher) placedModels(ctx context.Context, partition int32, all []*sn
 }
 
 // placedModel gives one model its place.
-func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *snapshot.Assembler, states *pipeline.KeyedStates, stage *pipeline.Learn) ([]sink.Message, error) {
+func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a *snapshot.Assembler, states *learn.KeyedStates, stage *learn.Learn) ([]sink.Message, error) {
 	_, _, value, _ := modelkey.Split(snap.ModelID)
 	if topic := snap.LearntFrom(); topic != s.Config.Source.Topic {
 		snap.Offsets = nil
@@ -293,7 +295,7 @@ func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a 
 		return nil, err
 	}
 	saved, err := states.Load(ctx, string(value))
-	damaged := errors.Is(err, pipeline.ErrDamaged)
+	damaged := errors.Is(err, learn.ErrDamaged)
 	if err != nil && !damaged {
 		return nil, err
 	}
@@ -332,12 +334,12 @@ func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a 
 }
 
 // statesOf returns the checkpoints of a partition's models as they are now, and what writes others.
-func (s *Publisher) statesOf(ctx context.Context, partition int32, to source.At) (*pipeline.KeyedStates, *pipeline.Learn, error) {
+func (s *Publisher) statesOf(ctx context.Context, partition int32, to source.At) (*learn.KeyedStates, *learn.Learn, error) {
 	c := s.Config
 	learner, err := c.Learner(c.LCA.Rank + 1)
 	if err != nil {
 		return nil, nil, err
 	}
 	states := s.KeyedStates(partition, to)
-	return states, &pipeline.Learn{LearnConfig: pipeline.LearnConfig{ModelID: c.Snapshot.ModelID, Learner: learner, Log: s.Log}}, states.Read(ctx)
+	return states, &learn.Learn{LearnConfig: learn.LearnConfig{ModelID: c.Snapshot.ModelID, Learner: learner, Log: s.Log}}, states.Read(ctx)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 	"github.com/lca-stream/lca-stream/source/registry"
 )
@@ -25,7 +26,7 @@ type System struct {
 }
 
 // New prepares the connections, and connects to nothing yet.
-func New(c *config.Config, log *slog.Logger, counts *pipeline.Stats) (*System, error) {
+func New(c *config.Config, log *slog.Logger, counts *stats.Stats) (*System, error) {
 	cl, err := kafkaconn.Open(c.Cluster(log))
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func New(c *config.Config, log *slog.Logger, counts *pipeline.Stats) (*System, e
 			return nil, err
 		}
 	}
-	m := &Models{Topics: t, owner: &pipeline.ModelsOwner{Base: c.Snapshot.ModelID, Ours: t.Ours()}}
+	m := &Models{Topics: t, owner: &learn.ModelsOwner{Base: c.Snapshot.ModelID, Ours: t.Ours()}}
 	p := &Positions{Models: m}
 	p.starts, p.keyedStarts.markers = p.startMarkers(), p.startMarkersOf
 	return &System{Topics: t, Models: m, Publisher: &Publisher{m}, Positions: p}, nil
@@ -61,7 +62,7 @@ func Open(p *app.Program, o *app.Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(cfg, app.QuietLogger(p, cfg.Logger), pipeline.NewStats())
+	return New(cfg, app.QuietLogger(p, cfg.Logger), stats.NewStats())
 }
 
 // Connect is Open, once a broker answers.

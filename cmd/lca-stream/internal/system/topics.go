@@ -20,7 +20,13 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/internal/logs"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -33,7 +39,7 @@ type Topics struct {
 	Config   *config.Config
 	Cluster  *kafkaconn.Cluster
 	Registry *registry.Client // nil: none is configured
-	Stats    *pipeline.Stats
+	Stats    *stats.Stats
 	Log      *slog.Logger
 	memory   *source.Memory // of all readers; nil: each has its own
 	link     *sink.Link     // of all producers; nil: each has its own
@@ -43,17 +49,17 @@ type Topics struct {
 // Reach waits until a broker answers. Until then the process is not ready, and says why.
 func (s *Topics) Reach(ctx context.Context, limit time.Duration) error {
 	err := source.Reach(ctx, s.Cluster, limit, func(err error) {
-		s.Stats.SetBroker(pipeline.Readiness{Reason: fmt.Sprintf("no broker has answered yet: %s", logs.Plain(err.Error()))})
+		s.Stats.SetBroker(stats.Readiness{Reason: fmt.Sprintf("no broker has answered yet: %s", logs.Plain(err.Error()))})
 	})
 	if err == nil {
-		s.Stats.SetBroker(pipeline.Readiness{Ready: true})
+		s.Stats.SetBroker(stats.Readiness{Ready: true})
 	}
 	return err
 }
 
 // registryChanged stores whether the schema registry answers. While it does not, values may have to wait for it.
 func (s *Topics) registryChanged(cause error) {
-	r := pipeline.Readiness{Ready: cause == nil}
+	r := stats.Readiness{Ready: cause == nil}
 	if cause != nil {
 		r.Reason = "the schema registry does not answer: " + logs.Plain(cause.Error())
 	}
@@ -69,8 +75,8 @@ func (s *Topics) Close() {
 }
 
 // Ours is the pipeline that models of this configuration belong to.
-func (s *Topics) Ours() pipeline.Owner {
-	return pipeline.Owner{Group: s.Config.Source.Group, Topic: s.Config.Source.Topic}
+func (s *Topics) Ours() checkpoint.Owner {
+	return checkpoint.Owner{Group: s.Config.Source.Group, Topic: s.Config.Source.Topic}
 }
 
 // Keyed reports whether there is a model for each value.
@@ -164,7 +170,7 @@ func (s *Topics) checkTopics(ctx context.Context, wants []topics.Want) error {
 		}
 	}
 	if len(faults) > 0 {
-		return &pipeline.Stop{Err: errors.New(strings.Join(faults, "; ")), Remedy: "`lca-stream topics check` says the same"}
+		return &reject.Stop{Err: errors.New(strings.Join(faults, "; ")), Remedy: "`lca-stream topics check` says the same"}
 	}
 	return nil
 }
@@ -282,18 +288,18 @@ func (s *Topics) EndOf(ctx context.Context, p source.Partition, at source.At) (i
 }
 
 // readBack reads one of our topics to one of its ends.
-func (s *Topics) readBack(topic string, to source.At) *pipeline.ReadBack {
+func (s *Topics) readBack(topic string, to source.At) *checkpoint.ReadBack {
 	return s.ReadBackOf(source.Partition{Topic: topic}, to)
 }
 
 // ReadBackOf reads one partition of one of our topics to one of its ends.
-func (s *Topics) ReadBackOf(p source.Partition, to source.At) *pipeline.ReadBack {
-	openAt := func(ctx context.Context, from int64) (pipeline.TopicReader, error) {
+func (s *Topics) ReadBackOf(p source.Partition, to source.At) *checkpoint.ReadBack {
+	openAt := func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
 		return s.openPartition(ctx, p, from)
 	}
-	return &pipeline.ReadBack{
+	return &checkpoint.ReadBack{
 		Topic: p.Topic, OpenAt: openAt, Log: s.Log,
-		Open:  func(ctx context.Context) (pipeline.TopicReader, error) { return openAt(ctx, 0) },
+		Open:  func(ctx context.Context) (checkpoint.TopicReader, error) { return openAt(ctx, 0) },
 		End:   func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, to) },
 		Begin: func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, source.Earliest) },
 		TopicID: func(ctx context.Context) (string, error) {
@@ -304,15 +310,15 @@ func (s *Topics) ReadBackOf(p source.Partition, to source.At) *pipeline.ReadBack
 }
 
 // OpenLog opens the single partition of one of our topics from its beginning.
-func (s *Topics) OpenLog(topic string) func(context.Context) (pipeline.TopicReader, error) {
+func (s *Topics) OpenLog(topic string) func(context.Context) (checkpoint.TopicReader, error) {
 	at := s.OpenLogAt(topic)
-	return func(ctx context.Context) (pipeline.TopicReader, error) { return at(ctx, 0) }
+	return func(ctx context.Context) (checkpoint.TopicReader, error) { return at(ctx, 0) }
 }
 
 // OpenLogAt opens it from an offset, or from its beginning if that is later.
-func (s *Topics) OpenLogAt(topic string) func(context.Context, int64) (pipeline.TopicReader, error) {
+func (s *Topics) OpenLogAt(topic string) func(context.Context, int64) (checkpoint.TopicReader, error) {
 	p := source.Partition{Topic: topic}
-	return func(ctx context.Context, from int64) (pipeline.TopicReader, error) {
+	return func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
 		return s.openPartition(ctx, p, from)
 	}
 }
@@ -345,7 +351,7 @@ func (s *Topics) OpenSink(ctx context.Context, id string, former ...string) (*si
 // OpenKeyedSink opens the producer of a partition's learner.
 func (s *Topics) OpenKeyedSink(ctx context.Context, partition int32) (*sink.Kafka, error) {
 	producer := s.sinkConfig(KeyedLearnID(s.Config.Source, s.Config.Snapshot.ModelID, partition))
-	producer.BatchBytes = pipeline.KeyedBatch
+	producer.BatchBytes = learn.KeyedBatch
 	return sink.OpenKafka(ctx, producer)
 }
 
@@ -358,13 +364,13 @@ func (s *Topics) sinkConfig(id string) sink.KafkaConfig {
 }
 
 // thresholds returns when to stop because of records that cannot be used.
-func (s *Topics) thresholds() pipeline.DeadLetter {
+func (s *Topics) thresholds() reject.DeadLetter {
 	c := s.Config.DeadLetter
-	return pipeline.DeadLetter{Topic: c.Topic, Group: s.Config.Source.Group, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == config.Warn, StopAtTooLarge: c.OnTooLarge == config.Stop}
+	return reject.DeadLetter{Topic: c.Topic, Group: s.Config.Source.Group, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == config.Warn, StopAtTooLarge: c.OnTooLarge == config.Stop}
 }
 
 // DeadLetter returns where records go that cannot be used.
-func (s *Topics) DeadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
+func (s *Topics) DeadLetter(ctx context.Context) (reject.DeadLetter, error) {
 	d := s.thresholds()
 	if d.Topic == "" {
 		return d, nil
@@ -375,8 +381,8 @@ func (s *Topics) DeadLetter(ctx context.Context) (pipeline.DeadLetter, error) {
 }
 
 // Alarms returns where events go: to the partition that Kafka's own clients choose for their key.
-func (s *Topics) Alarms(ctx context.Context) (pipeline.Alarms, error) {
-	a := pipeline.Alarms{Topic: s.Config.Alarms.Topic, ModelID: s.Config.Snapshot.ModelID, PBelow: s.Config.Alarms.PBelow}
+func (s *Topics) Alarms(ctx context.Context) (transform.Alarms, error) {
+	a := transform.Alarms{Topic: s.Config.Alarms.Topic, ModelID: s.Config.Snapshot.ModelID, PBelow: s.Config.Alarms.PBelow}
 	if a.Topic == "" {
 		return a, nil
 	}
@@ -396,9 +402,9 @@ func (s *Topics) Alarms(ctx context.Context) (pipeline.Alarms, error) {
 }
 
 // OutputOf is what an output message holds.
-func OutputOf(c *config.Config) pipeline.OutputConfig {
+func OutputOf(c *config.Config) encode.OutputConfig {
 	t := c.Transform
-	return pipeline.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.PValue, Why: t.Why, Imputed: c.Source.OnInvalid == pipeline.ImputeRow, Models: c.Model.By.Place == modelkey.Column, Passthrough: t.Passthrough}
+	return encode.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.PValue, Why: t.Why, Imputed: c.Source.OnInvalid == reject.ImputeRow, Models: c.Model.By.Place == modelkey.Column, Passthrough: t.Passthrough}
 }
 
 // VersionBytes is how many bytes of the snapshot topic a version may take: a quarter of what the process may, because it holds more of them, and the model.

@@ -25,7 +25,8 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/internal/typo"
-	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -73,12 +74,12 @@ func Wanted(c *config.Config) []Want {
 	if c.DeadLetter.Topic != "" {
 		dead := Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1, SourceTimes: true}
 		if c.DeadLetter.OnTooLarge != config.Stop { // it is cut instead, and what is left must fit
-			dead.MessageBytes = pipeline.DeadLetterBytes
+			dead.MessageBytes = reject.DeadLetterBytes
 		}
 		wants = append(wants, dead)
 	}
 	if c.Alarms.Topic != "" { // all events of a model have one key
-		wants = append(wants, Want{Path: "alarms.topic", Topic: c.Alarms.Topic, Fewer: true, MessageBytes: pipeline.AlarmBytes})
+		wants = append(wants, Want{Path: "alarms.topic", Topic: c.Alarms.Topic, Fewer: true, MessageBytes: transform.AlarmBytes})
 	}
 	return wants
 }

@@ -17,6 +17,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -134,8 +136,8 @@ func whiten(ctx context.Context, cluster *kafkaconn.Cluster, input, output strin
 	}
 	defer out.Close()
 	loop := pipeline.Loop{
-		Source: k, Sink: out, Stats: pipeline.NewStats(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Stage: &stage{topic: output, features: features, scorer: model.NewScorer(), dim: model.Dim, output: pipeline.NewOutput(pipeline.OutputConfig{Column: "y"})},
+		Source: k, Sink: out, Stats: stats.NewStats(), Log: slog.New(slog.NewTextHandler(os.Stderr, nil)),
+		Stage: &stage{topic: output, features: features, scorer: model.NewScorer(), dim: model.Dim, output: encode.NewOutput(encode.OutputConfig{Column: "y"})},
 	}
 	return loop.Run(ctx)
 }
@@ -147,7 +149,7 @@ type stage struct {
 	rows     minibatch.Rows
 	scorer   *lca.Scorer
 	dim      int
-	output   *pipeline.Output
+	output   *encode.Output
 	read     source.Offsets
 }
 
@@ -161,7 +163,7 @@ func (s *stage) Do(_ context.Context, batch source.Batch) (pipeline.Work, error)
 		if !s.scorer.Score(y, score, s.rows.X, s.rows.N) {
 			return work, fmt.Errorf("a row of %s@%d is whitened to numbers that are not finite", m.Partition, m.Offset)
 		}
-		value, err := s.output.Append(nil, m.Record, &pipeline.Whitened{K: s.dim, Y: y, Score: score, Invalid: s.rows.Invalid})
+		value, err := s.output.Append(nil, m.Record, &encode.Whitened{K: s.dim, Y: y, Score: score, Invalid: s.rows.Invalid})
 		if err != nil {
 			return work, err
 		}

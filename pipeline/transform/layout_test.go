@@ -1,0 +1,37 @@
+package transform
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/models"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+)
+
+// A transform refuses models that its own group has published for values from another place. Those of other groups are not its own, and
+// nothing is known of what earlier builds have published.
+func TestModelsOfAnotherByAreRefused(t *testing.T) {
+	for by, refused := range map[string]bool{"key": false, "": false, "header:machine": true} {
+		for group, ours := range map[string]bool{"g": true, "other": false} {
+			topic := newKeyedTopic(t, 2)
+			s := snapshotOf(modelsOf(t, 1)[0], "press", 100)
+			s.By, s.Group = by, group
+			topic.publish(s)
+			indexed := keyedModels(t, topic, modelkey.By{Place: modelkey.Key}, 1<<30)
+			indexed.Group = "g"
+			log, err := indexed.Open(t.Context(), 0, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := log.Fetch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = (&models.ModelIndex{Models: indexed}).Take(&got)
+			if stopped := errors.As(err, new(*reject.Stop)); stopped != (refused && ours) {
+				t.Errorf("model.by %q of group %s: %v", by, group, err)
+			}
+		}
+	}
+}

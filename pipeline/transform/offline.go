@@ -1,0 +1,82 @@
+package transform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/apache/arrow/go/v15/arrow"
+
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/models"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// offlineBytes is about how many bytes of our columns are made at a time: few enough for a processor's cache, and enough that
+// a batch of the output is worth its metadata.
+const offlineBytes = 4 << 20
+
+// Offline whitens rows of files and pipes as Transform whitens those of a topic: the values are the same to the bit.
+type Offline struct {
+	transform *Transform
+	rows      int64 // at most, of one batch of the output
+}
+
+// NewOffline returns an Offline with one model. What c says of topics does not count.
+func NewOffline(model *snapshot.Snapshot, c TransformConfig) *Offline {
+	c.Follow = &models.Follow{ModelID: model.ModelID}
+	c.Follow.Adopt(&stats.PublishedModel{Snapshot: model})
+	c.DeadLetter, c.Alarms, c.Output.Format = reject.DeadLetter{}, Alarms{}, encode.FormatArrow
+	return &Offline{transform: &Transform{TransformConfig: c}, rows: max(1, offlineBytes/c.Output.Added(model.Features))}
+}
+
+// Schema returns the schema of the output of rows of a schema, or why they cannot be whitened.
+func (o *Offline) Schema(in *arrow.Schema) (*arrow.Schema, error) {
+	c := &o.transform.TransformConfig
+	model := c.Follow.Current()
+	out := encode.NewOutput(c.Output)
+	if err := out.Check(in, model.Model.Dim); err != nil {
+		return nil, err
+	}
+	return out.Out, nil
+}
+
+// Take whitens the rows of a message and hands over each batch of the output: an Arrow IPC stream in pieces, which are good until put returns.
+// Any fault of the message is an error, because the output would have fewer rows than the input.
+func (o *Offline) Take(ctx context.Context, m *source.Message, put func(pieces ...[]byte) error) error {
+	if m.Err != nil {
+		return m.Err
+	}
+	for from := int64(0); from == 0 || from < m.Record.NumRows(); from += o.rows {
+		part := *m
+		part.Record = m.Record.NewSlice(from, min(m.Record.NumRows(), from+o.rows))
+		part.Row += int(from)
+		err := o.whiten(ctx, part, put)
+		part.Record.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (o *Offline) whiten(ctx context.Context, m source.Message, put func(pieces ...[]byte) error) error {
+	work, err := o.transform.Do(ctx, source.Batch{Messages: []source.Message{m}})
+	var cause *source.RecordError
+	if errors.As(err, &cause) { // a transform advises a dead-letter topic
+		return fmt.Errorf("%s, from row %d on: %w", m.Partition.Topic, m.Row, cause.Err)
+	}
+	if err != nil {
+		return err
+	}
+	for _, out := range work.Messages {
+		if err := put(append([][]byte{out.Value}, out.Rest...)...); err != nil {
+			return err
+		}
+	}
+	o.transform.Kept()
+	return nil
+}

@@ -1,0 +1,676 @@
+package transform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/lca-stream/lca-stream/internal/enum"
+	"github.com/lca-stream/lca-stream/internal/failpoint"
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/models"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// TransformConfig is what all partitions of one process share.
+type TransformConfig struct {
+	Group       string   // under which input offsets are committed: outputs say so, for two groups may write to one topic
+	Topic       string   // output topic
+	Columns     []string // source.features; decides only before there is a model, which names its own
+	Output      encode.OutputConfig
+	Coordinates lca.Coordinates
+	Components  lca.Components
+	UntilModel  UntilModel
+	OnInvalid   reject.OnInvalid
+	MaxModelAge time.Duration // 0 = no limit
+	StopOnStale bool
+	DeadLetter  reject.DeadLetter
+	Alarms      Alarms
+	DeadLog     *reject.DeadLog // nil: not logged
+	Follow      *models.Follow
+	Registry    encode.Registry // of the schemas of outputs; nil: there is none
+	Engines     *Engines        // nil: one engine of its own
+	Stats       *stats.Stats
+	Log         *slog.Logger
+	Now         func() time.Time
+}
+
+// Transform is the stage that whitens one partition. It is stateless: what it does to a record
+// depends on the record and the current model alone.
+type Transform struct {
+	TransformConfig
+	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
+
+	// Takes says at most how many bytes of text are worth making of one message for the output topic; 0: not known. again: there is a message
+	// of more, and the topic may take more by now. Nil: it is not known.
+	Takes func(ctx context.Context, again bool) int
+
+	*engine         // while Do runs
+	made      *made // while its Work is not put
+	most      int   // bytes of text that are made of one message of the batch
+	unordered bool  // messages are written in any order, see made.inOrder
+	labels    labels
+	counts    provisional
+	rejects   reject.Rejects
+	bounds    timeBounds
+	stale     bool
+	unusual   map[string]uint64 // with model.by and without alarms of rows: rows of the batch with a lca_p below RareRow, by model
+}
+
+// Do whitens a batch with one model: the newest when the batch began. It ends with the context. Its Work lives until the next Do.
+func (t *Transform) Do(ctx context.Context, b source.Batch) (pipeline.Work, error) {
+	if len(b.Messages) == 0 { // the clock of a quiet partition, or a claim that moves on past records without rows
+		return pipeline.Work{Commit: true}, nil
+	}
+	start := time.Now()
+	if err := b.Reserve(ctx, t.takes(ctx, &b)); err != nil {
+		return pipeline.Work{}, err
+	}
+	if t.Engines == nil {
+		t.Engines = NewEngines(1, 2*slabMost)
+	}
+	one, err := t.Engines.Take(ctx)
+	if err != nil {
+		return pipeline.Work{}, err
+	}
+	t.engine = one
+	defer func() { t.engine = nil; t.Engines.give(one) }()
+	if err := t.adopt(&t.TransformConfig, t.Follow.Current()); err != nil {
+		return pipeline.Work{}, err
+	}
+	if err := t.checkAge(); err != nil {
+		return pipeline.Work{}, err
+	}
+	if t.made == nil {
+		t.made = t.Engines.made()
+	}
+	t.made.begin(len(b.Messages))
+	for i := range b.Messages {
+		if err := t.add(ctx, &b.Messages[i]); err != nil {
+			return pipeline.Work{}, err
+		}
+	}
+	if err := t.flush(ctx); err != nil {
+		return pipeline.Work{}, err
+	}
+	t.counts.read(b.Messages)
+	t.Stats.Transform.Observe(time.Since(start))
+	return pipeline.Work{Commit: true, Messages: t.made.messages, Inputs: t.made.inputs}, nil
+}
+
+// takes is at most how many bytes are made of a batch until it is put: our columns, alarms, the outputs that they are
+// part of, and the request that these are sent with.
+func (t *Transform) takes(ctx context.Context, b *source.Batch) int64 {
+	features := t.Columns
+	if m := t.Follow.Current(); m != nil {
+		features = m.Features
+	}
+	return t.takesOf(ctx, b, features)
+}
+
+// takesOf is takes for rows of these features.
+func (t *Transform) takesOf(ctx context.Context, b *source.Batch, features []string) int64 {
+	numbers := b.Rows() * (t.Output.Added(features) + t.Alarms.bytes(features))
+	outputs := numbers + b.Memory + t.texts(ctx, b, features)
+	return numbers + 2*outputs
+}
+
+// Kept counts what was put; there is nothing else to keep.
+func (t *Transform) Kept() {
+	failpoint.Here("transform.kept")
+	t.rejects.Keep()
+	t.counts.keep(t.Stats, t.DeadLog, t.Now())
+	t.forget()
+}
+
+// forget lets go of the batch, which is put or comes again: what it was decoded to may be large.
+func (t *Transform) forget() {
+	if t.made != nil {
+		t.Engines.keep(t.made)
+		t.made = nil
+	}
+}
+
+// Rewind reads the committed offsets again: that is all the state there is, except for the counts, which
+// come again with their messages.
+func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) {
+	t.rejects.Rewind()
+	t.counts.drop()
+	t.forget()
+	return t.Committed(ctx)
+}
+
+func (t *Transform) window() int { return t.DeadLetter.WindowLength() }
+
+// checkAge applies transform.max_model_age.
+func (t *Transform) checkAge() error {
+	if t.MaxModelAge == 0 || t.model == nil {
+		return nil
+	}
+	age := t.model.Age(t.Now())
+	old := age > t.MaxModelAge
+	if old && t.StopOnStale {
+		return &reject.Stop{
+			Err:    fmt.Errorf("snapshot %d is %v old, more than transform.max_model_age = %v", t.model.Version, age.Round(time.Second), t.MaxModelAge),
+			Remedy: "see whether the learner runs, or set transform.on_stale to warn",
+		}
+	}
+	if old && !t.stale {
+		t.Log.Warn("the current model is older than transform.max_model_age", "version", t.model.Version, "age", age.Round(time.Second))
+	}
+	t.stale = old
+	return nil
+}
+
+// UntilModel says what happens to records before there is a model.
+type UntilModel uint8
+
+// The policies of transform.until_model; the zero value is Hold.
+const (
+	Hold        UntilModel = iota // nothing is read, see Follow.Hold
+	PassThrough                   // written with lca null and version 0
+	Drop                          // consumed and not written, counted
+	UntilAuto                     // Hold, or PassThrough where each value has a model of its own
+)
+
+var untilModels = enum.Names[UntilModel]{Hold: "hold", PassThrough: "pass_through", Drop: "drop", UntilAuto: "auto"}
+
+// Resolve returns what UntilAuto stands for; keyed says that each value has a model of its own. One that has no model yet
+// must not hold up the others.
+func (u UntilModel) Resolve(keyed bool) UntilModel {
+	switch {
+	case u != UntilAuto:
+		return u
+	case keyed:
+		return PassThrough
+	}
+	return Hold
+}
+
+// String returns the name that the configuration uses.
+func (u UntilModel) String() string { return untilModels.Of(u) }
+
+// UntilModels returns every UntilModel.
+func UntilModels() []UntilModel { return untilModels.All() }
+
+// checkChoices refuses what would otherwise be taken for another choice, batch by batch.
+func (c *TransformConfig) checkChoices() error {
+	return errors.Join(
+		untilModels.Check(c.UntilModel, "pipeline: unknown transform.until_model"),
+		c.OnInvalid.Check(),
+		c.Output.Layout.Check(),
+		c.Output.Format.Check(),
+	)
+}
+
+// engine is what whitening needs besides the messages. A product costs less per row over many rows than over few, so
+// neighbouring messages are whitened together; a row's numbers do not depend on its company.
+type engine struct {
+	model    *stats.PublishedModel // the model that scorer and features were made for; nil: none yet
+	scorer   *lca.Scorer
+	slice    int // rows that are whitened between two checks of the context
+	Features minibatch.Features
+	output   *encode.Output
+	json     *encode.JSONOutput
+	named    *encode.RegisteredOutput
+	queue    queue
+
+	workspace lca.Workspace // of the scorers of KeyedTransform
+}
+
+// adopt prepares for a model that has come since the last batch; nil: there is none yet.
+func (e *engine) adopt(c *TransformConfig, m *stats.PublishedModel) error {
+	if e.output == nil {
+		if err := c.checkChoices(); err != nil {
+			return &reject.Stop{Err: err}
+		}
+		e.output, e.json = encode.NewOutput(c.Output), encode.NewJSONOutput(c.Output)
+		e.named = encode.NewRegisteredOutput(&c.Output, c.Registry, c.Topic, &c.Engines.registered)
+	}
+	if m == nil || m == e.model {
+		return nil
+	}
+	view, err := m.Model.View(c.Coordinates, c.Components)
+	if err != nil {
+		return &reject.Stop{Err: fmt.Errorf("snapshot %d: %w", m.Version, err)}
+	}
+	e.model, e.scorer = m, view.NewScorer()
+	e.slice = reject.SliceRows(m.Model.Dim, len(m.Model.Neighbours))
+	e.Features = minibatch.Features{Names: m.Features}
+	return nil
+}
+
+// forget lets go of the messages, which may be large.
+func (e *engine) forget() {
+	e.queue.forget()
+	if e.output != nil {
+		e.output.Forget()
+	}
+}
+
+// queue is neighbouring messages whose rows are whitened together: either all of them lie where they are, or all
+// are gathered.
+type queue struct {
+	pending []pending
+	rows    int                // number of rows of all messages
+	invalid []minibatch.Reason // for each row, why it cannot be whitened, if so
+	missing []int16            // for each row, how many features are to be filled; empty unless OnInvalid is ImputeRow
+
+	zeroCopy []float32       // the rows, if they were not gathered
+	gathered []float64       // the rows, if they were gathered
+	sliced   *source.Message // the only one with rows, which are gathered slice by slice when they are whitened
+
+	near []float32 // memory for the rows of small messages, which zeroCopy then is
+	wide []float64 // memory for a slice of zeroCopy as float64
+
+	rare   []rare         // rows that are told of in addition to the output, in order
+	shown  []rare         // those of them that may be among the strangest, the strangest first
+	gains  []lca.Gain     // why the rare rows have their scores
+	picked []float64      // memory for rare rows
+	alarms []sink.Message // alarms of the message that is being written
+	read   minibatch.Rows // the rows of the message that is being gathered
+}
+
+// pending is a message that waits for its output.
+type pending struct {
+	message     *source.Message
+	first, last int                 // its rows are rows first … last−1 of the queue; equal where there is nothing to whiten
+	bad         *source.RecordError // why the message is set aside; nil: it is not
+	null        bool                // its rows are null, whatever transform.until_model says
+}
+
+// add puts a message at the end of the queue. The messages before it go first where its rows cannot join theirs.
+func (t *Transform) add(ctx context.Context, m *source.Message) error {
+	bad := m.Err
+	if bad == nil && t.model != nil && m.Record != nil && m.Record.NumRows() > 0 {
+		if bad = t.tooMuch(m, t.Features.Names); bad == nil {
+			if x := t.Features.Float32(m.Record); x != nil {
+				return t.addZeroCopy(ctx, m, x)
+			}
+			return t.addGathered(ctx, m)
+		}
+	}
+	t.queue.append(m).bad = bad
+	return nil
+}
+
+// append adds a message that has no rows yet.
+func (q *queue) append(m *source.Message) *pending {
+	q.pending = append(q.pending, pending{message: m})
+	return &q.pending[len(q.pending)-1]
+}
+
+// joined says that the next rows of the queue are those of p.
+func (q *queue) joined(p *pending, rows int) {
+	p.first = q.rows
+	q.rows += rows
+	p.last = q.rows
+}
+
+// flush whitens the queue and writes its outputs.
+func (t *Transform) flush(ctx context.Context) error {
+	q := &t.queue
+	w, err := t.whiten(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range q.pending {
+		if err := t.write(ctx, &q.pending[i], &w); err != nil {
+			return err
+		}
+	}
+	q.reset()
+	return nil
+}
+
+// reset empties the queue.
+func (q *queue) reset() {
+	q.pending = q.pending[:0]
+	q.empty()
+}
+
+// empty drops the rows, but keeps the messages.
+func (q *queue) empty() {
+	q.rows, q.invalid, q.missing = 0, q.invalid[:0], q.missing[:0]
+	q.zeroCopy, q.gathered, q.sliced = nil, q.gathered[:0], nil
+	q.rare, q.shown = q.rare[:0], q.shown[:0]
+}
+
+// forget lets go of messages, which are put or come again, and of memory that few batches need.
+func (q *queue) forget() {
+	q.reset()
+	clear(q.pending[:cap(q.pending)])
+	clear(q.alarms[:cap(q.alarms)])
+	if cap(q.invalid) > reject.SliceNumbers {
+		q.invalid, q.missing = nil, nil
+	}
+	if cap(q.rare) > mostRare {
+		q.rare, q.gains, q.picked, q.alarms = nil, nil, nil, nil
+	}
+}
+
+// Engines is what the transforms of a process whiten with, however many partitions they have: as many engines as can
+// work at a time, and memory for what is on its way to the sink. A transform has an engine for the time of one Do, in
+// which it waits for nothing, and the memory until its batch is put.
+type Engines struct {
+	free chan *engine // nil: not made yet
+	most int          // bytes of spare memory
+
+	mu    sync.Mutex
+	spare []*made
+	bytes int // of spare
+
+	registered encode.Registrations // of all outputs
+}
+
+// NewEngines returns Engines with at most n engines at a time, which keep at most spareBytes of memory for later batches.
+func NewEngines(n, spareBytes int) *Engines {
+	e := &Engines{free: make(chan *engine, n), most: spareBytes}
+	for range n {
+		e.free <- nil
+	}
+	return e
+}
+
+// Take waits until an engine is free.
+func (e *Engines) Take(ctx context.Context) (*engine, error) {
+	select {
+	case one := <-e.free:
+		if one == nil {
+			one = &engine{}
+		}
+		return one, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (e *Engines) give(one *engine) {
+	one.forget()
+	e.free <- one
+}
+
+// made returns memory for a batch, which another one may have used.
+func (e *Engines) made() *made {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	n := len(e.spare)
+	if n == 0 {
+		return &made{}
+	}
+	d := e.spare[n-1]
+	e.spare[n-1], e.spare = nil, e.spare[:n-1]
+	e.bytes -= d.bytes()
+	return d
+}
+
+// keep takes the memory of a batch that is put, or never will be.
+func (e *Engines) keep(d *made) {
+	d.forget()
+	size := d.bytes()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.bytes+size <= e.most {
+		e.spare = append(e.spare, d)
+		e.bytes += size
+	}
+}
+
+// provisional holds what a batch has counted so far. It becomes final when the batch is kept; a batch that is rewound
+// is counted when it comes again.
+type provisional struct {
+	rows      uint64 // whitened
+	imputed   uint64 // those of them that lacked features
+	anomalies uint64 // rows below alarms.p_below
+	p         stats.ScoreCounts
+	strange   stats.StrangeRows
+	moved     []reject.Counted
+	without   reject.RecordPlace // the first record that passed without a model
+	rejects   []reject.Unusable
+	deads     []reject.SetAside
+	stamps    []stamp
+}
+
+// stamp is the time of n messages in a row.
+type stamp struct {
+	at time.Time
+	n  uint64
+}
+
+// read notes the times of messages, of which many come in the same millisecond. A time before 1970 means that the
+// producer gave none.
+func (p *provisional) read(messages []source.Message) {
+	for i := range messages {
+		at := messages[i].Time
+		if at.Unix() < 0 {
+			continue
+		}
+		if last := len(p.stamps) - 1; last >= 0 && p.stamps[last].at.Equal(at) {
+			p.stamps[last].n++
+		} else {
+			p.stamps = append(p.stamps, stamp{at, 1})
+		}
+	}
+}
+
+// looked is how many rows of a batch are looked at for the features that are to blame, for each reason.
+const looked = 32
+
+// rejected counts rows, and returns the entry for this reason, for the caller to say where the first of them is and why.
+func (p *provisional) rejected(reason string, n uint64) *reject.Unusable {
+	for i := range p.rejects {
+		if p.rejects[i].Reason == reason {
+			p.rejects[i].N += n
+			return &p.rejects[i]
+		}
+	}
+	p.rejects = append(p.rejects, reject.Unusable{Counted: reject.Counted{Reason: reason, N: n}, Row: -1})
+	return &p.rejects[len(p.rejects)-1]
+}
+
+func (p *provisional) passed(reason string, n uint64) { p.moved = count(p.moved, reason, n) }
+
+// passedWithoutModel counts a record whose rows have null results because there is no model yet.
+func (p *provisional) passedWithoutModel(m *source.Message) {
+	if !slices.ContainsFunc(p.moved, func(c reject.Counted) bool { return c.Reason == reject.ReasonNoModel }) {
+		p.without = reject.RecordPlace{Partition: m.Partition, Offset: m.Offset}
+	}
+	p.passed(reject.ReasonNoModel, 1)
+}
+
+func count(all []reject.Counted, reason string, n uint64) []reject.Counted {
+	for i := range all {
+		if all[i].Reason == reason {
+			all[i].N += n
+			return all
+		}
+	}
+	return append(all, reject.Counted{Reason: reason, N: n})
+}
+
+// keep makes the counts final, and logs what was set aside or not whitened.
+func (p *provisional) keep(s *stats.Stats, l *reject.DeadLog, now time.Time) {
+	s.TransformRows.Add(p.rows)
+	s.AnomalyRows.Add(p.anomalies)
+	s.ImputedRows.Add(p.imputed)
+	s.AddScores(&p.p)
+	s.AddStrange(now, p.strange)
+	for _, c := range p.rejects {
+		s.Reject(c.Reason, c.N)
+		l.Rows(&c)
+	}
+	for _, c := range p.deads {
+		s.SetAside(c.Reason, c.N)
+		l.Say(c)
+	}
+	for _, c := range p.moved {
+		s.Pass(c.Reason, c.N)
+		if c.Reason == reject.ReasonNoModel {
+			l.WithoutModel(c.N, p.without)
+		}
+	}
+	for _, st := range p.stamps {
+		s.EndToEnd.ObserveAll(now.Sub(st.at), st.n)
+	}
+	p.drop()
+}
+
+func (p *provisional) drop() {
+	clear(p.deads) // releases their errors
+	clear(p.rejects)
+	p.rows, p.imputed, p.anomalies, p.rejects, p.deads, p.moved, p.stamps = 0, 0, 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
+	p.p, p.strange = stats.ScoreCounts{}, nil
+}
+
+// dead counts one more dead letter.
+func (p *provisional) dead(bad *source.RecordError) {
+	now := reject.SetAside{Reason: bad.Code, N: 1, Partition: bad.Partition, Offset: bad.Offset, Err: bad.Err}
+	for i := range p.deads {
+		if p.deads[i].Reason == bad.Code {
+			now.N += p.deads[i].N
+			p.deads[i] = now
+			return
+		}
+	}
+	p.deads = append(p.deads, now)
+}
+
+// labels are the headers of outputs that a partition and a model decide. They are made once.
+type labels struct {
+	model     *stats.PublishedModel
+	partition source.Partition
+	fixed     []source.Header
+}
+
+// ofSource is where the headers of a group and its partition begin in fixed.
+const ofSource = 2
+
+func (l *labels) of(id, group string, model *stats.PublishedModel, p source.Partition) []source.Header {
+	if l.fixed != nil && l.model == model && l.partition == p {
+		return l.fixed
+	}
+	version := uint64(0)
+	if model != nil {
+		version = model.Version
+	}
+	l.model, l.partition = model, p
+	l.fixed = []source.Header{
+		reject.Text("lca-model-id", id),
+		reject.Text(reject.HeaderVersion, strconv.FormatUint(version, 10)),
+		reject.Text(reject.HeaderGroup, group),
+		reject.Text(reject.HeaderSourceTopic, p.Topic),
+		reject.Text(reject.HeaderSourcePartition, strconv.Itoa(int(p.ID))),
+	}
+	return l.fixed
+}
+
+// wrap keeps key, timestamp and the input's own headers, and says what whitened the record.
+func (t *Transform) wrap(m *source.Message, value []byte, rest [][]byte) sink.Message {
+	d := t.made
+	first := len(d.headers)
+	keeps := t.Output.Format.KeepsType(m)
+	d.headers = reject.Carry(d.headers, m.Headers, keeps)
+	if !keeps {
+		d.headers = append(d.headers, encode.MediaTypes[t.Output.Format.Of(m)])
+	}
+	d.headers = append(d.headers, t.labels.of(t.Follow.ModelID, t.Group, t.model, m.Partition)...)
+	return t.sealed(m, value, rest, first)
+}
+
+// pass makes the output of a message that nothing was done to: no model, and no value.
+func (t *Transform) pass(m *source.Message) sink.Message {
+	d := t.made
+	first := len(d.headers)
+	d.headers = reject.Carry(d.headers, m.Headers, true)
+	d.headers = append(d.headers, t.labels.of(t.Follow.ModelID, t.Group, t.model, m.Partition)[ofSource:]...)
+	return t.sealed(m, nil, nil, first)
+}
+
+// sealed is an output whose headers begin at first; the offset, and the time if it was changed, end them.
+func (t *Transform) sealed(m *source.Message, value []byte, rest [][]byte, first int) sink.Message {
+	d := t.made
+	d.headers = append(d.headers, source.Header{Key: reject.HeaderSourceOffset, Value: d.number(m.Offset)})
+	at := m.Time
+	if !t.bounds.permit(t.Topic, at, t.Now) {
+		d.headers = append(d.headers, source.Header{Key: reject.SourceTimestamp, Value: d.number(at.UnixMilli())})
+		at = t.Now()
+	}
+	headers := d.headers[first:len(d.headers):len(d.headers)]
+	return sink.Message{Topic: t.Topic, Partition: m.Partition.ID, Key: m.Key, Value: value, Rest: rest, Headers: headers, Time: at}
+}
+
+// HoldSource returns a source for transform.until_model: hold. It reads nothing before the first model, but its position is
+// fixed at once: a group that begins at the latest record begins where the topic ended at its first start, however
+// long the learner needs. Until there is a model, Read returns an empty batch every idle with the claim, so that
+// committed offsets are renewed; idle must be positive. claim.Next is where reading begins.
+//
+// The source is opened only with the model. An open source reads ahead, and would hold memory that all readers share:
+// the learner, which the model depends on, would lack it.
+func HoldSource(f *models.Follow, open func(context.Context, source.Offsets) (pipeline.Source, error), claim source.Claim, idle time.Duration) pipeline.Source {
+	return &held{open: open, follow: f, claim: claim, idle: idle}
+}
+
+type held struct {
+	open   func(context.Context, source.Offsets) (pipeline.Source, error)
+	source pipeline.Source // nil before the first model
+	follow *models.Follow
+	claim  source.Claim
+	idle   time.Duration
+}
+
+func (h *held) Read(ctx context.Context) (source.Batch, error) {
+	if h.source == nil {
+		waiting, stop := context.WithTimeout(ctx, h.idle)
+		defer stop()
+		if err := h.follow.AwaitModel(waiting); err != nil {
+			return source.Batch{Claim: h.claim}, ctx.Err()
+		}
+		var err error
+		if h.source, err = h.open(ctx, h.claim.Next); err != nil {
+			return source.Batch{}, err
+		}
+	}
+	return h.source.Read(ctx)
+}
+
+func (h *held) Seek(ctx context.Context, next source.Offsets) error {
+	if h.source != nil {
+		return h.source.Seek(ctx, next)
+	}
+	h.claim.Next, h.claim.Epochs = next.Clone(), nil
+	return nil
+}
+
+func (h *held) Close() error {
+	if h.source == nil {
+		return nil
+	}
+	return h.source.Close()
+}
+
+// Split cuts between what was made of two inputs. Inputs without an output count with the one before them.
+func (t *Transform) Split(work pipeline.Work, most int) (first, rest pipeline.Work, next source.Offsets) {
+	size := 0
+	for i := range work.Messages {
+		size += work.Messages[i].Size()
+		if size > most && i > 0 && work.Inputs[i] != work.Inputs[i-1] {
+			input := work.Inputs[i]
+			first, rest = work, work
+			first.Messages, rest.Messages = work.Messages[:i:i], work.Messages[i:]
+			first.Inputs, rest.Inputs = work.Inputs[:i:i], work.Inputs[i:]
+			return first, rest, source.Offsets{input.Partition: input.Offset}
+		}
+	}
+	return work, pipeline.Work{}, nil
+}
