@@ -77,6 +77,13 @@ func TestDamagedCheckpointsOfAModel(t *testing.T) {
 			if c.says != alone {
 				return
 			}
+			// A look before the start may see it while the transaction that replaces it is not complete: the start itself waits, and refuses it.
+			if err := w.keyedStage(r).Check(ctx); err != nil {
+				t.Errorf("the look before the start refuses it: %v", err)
+			}
+			if _, err := w.keyedStage(r).Rewind(ctx); name == "a bit" && !errors.Is(err, ErrDamaged) {
+				t.Errorf("the start does not refuse it: %v", err)
+			}
 			if o := states.Outline("pump", []string{"a", "b"}); o.Published == 0 || o.Offsets[w.fleet] == 0 || o.ModelID != "fleet/a/3/pump" {
 				t.Errorf("what the headers say: %+v", o)
 			}

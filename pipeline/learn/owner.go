@@ -2,6 +2,7 @@ package learn
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -174,7 +175,11 @@ func (k *KeyedLearn) Check(ctx context.Context) error {
 	if err := k.States.readNewest(ctx); err != nil {
 		return err
 	}
-	return k.continues(ctx)
+	err := k.continues(ctx)
+	if errors.Is(err, ErrDamaged) { // a replay may have put another one behind it, whose transaction is not complete yet: the start itself waits for that
+		return nil
+	}
+	return err
 }
 
 // Foretell is Check, and refuses checkpoints from before what is published, too, as a start does. It reads the headers of all checkpoints.
