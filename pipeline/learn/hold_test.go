@@ -122,7 +122,6 @@ type quietly struct {
 	epoch  []source.Epochs // of what was put
 	epochs source.Epochs   // of what batches claim
 	marks  int
-	fails  int
 }
 
 func (c *quietly) Read(ctx context.Context) (source.Batch, error) {

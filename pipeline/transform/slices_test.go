@@ -12,7 +12,6 @@ import (
 
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
-	"github.com/lca-stream/lca-stream/pipeline/internal/retry"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink"
@@ -213,11 +212,6 @@ func (s *onePartition) Owned() []source.Partition { return []source.Partition{{T
 
 func (s *onePartition) Done() {}
 
-func (s *onePartition) open(context.Context, source.Partition, source.Claim) (*pipeline.Loop, error) {
-	s.opened = append(s.opened, time.Since(s.begun))
-	return &pipeline.Loop{Source: hourly{}, Sink: s, Stage: inert{}, Stats: stats.NewStats(), Log: fixtures.Quiet()}, nil
-}
-
 func (s *onePartition) Put(_ context.Context, _ []sink.Message, claim source.Claim) error {
 	if claim.Group == "" { // there is nothing to put, and nothing was left open
 		return nil
@@ -230,27 +224,3 @@ func (s *onePartition) Put(_ context.Context, _ []sink.Message, claim source.Cla
 }
 
 func (s *onePartition) Close() error { return nil }
-
-// hourly is a source with a message a second, inert a stage that does nothing to them.
-type hourly struct{}
-
-func (hourly) Read(ctx context.Context) (source.Batch, error) {
-	if !retry.Sleep(ctx, time.Second) {
-		return source.Batch{}, ctx.Err()
-	}
-	return source.Batch{Claim: source.Claim{Group: "g"}}, nil
-}
-
-func (hourly) Seek(context.Context, source.Offsets) error { return nil }
-
-func (hourly) Close() error { return nil }
-
-type inert struct{}
-
-func (inert) Do(context.Context, source.Batch) (pipeline.Work, error) {
-	return pipeline.Work{Commit: true}, nil
-}
-
-func (inert) Kept() {}
-
-func (inert) Rewind(context.Context) (source.Offsets, error) { return nil, nil }

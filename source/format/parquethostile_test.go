@@ -192,8 +192,8 @@ func TestParquetHasAsManyColumnsAsMemoryAllows(t *testing.T) {
 		if says == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%d columns: %v", columns, err)
 		}
-		if err == nil {
-			file.close()
+		if err == nil && file.close() != nil {
+			t.Error("the file cannot be closed")
 		}
 	}
 }
