@@ -553,7 +553,7 @@ func (p *persistent) RoundTrip(ctx context.Context, address net.Addr, r kafka.Re
 		case since > limit:
 			return response, fmt.Errorf("gave up after %s: %w", since.Round(time.Second), err)
 		}
-		p.log.Warn("a broker closed the connection; asking again", "what", r.ApiKey().String(), "error", err, "gives_up_after", limit)
+		p.log.Warn("a broker closed the connection, or a token had ended; asking again", "what", r.ApiKey().String(), "error", err, "gives_up_after", limit)
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
@@ -562,8 +562,12 @@ func (p *persistent) RoundTrip(ctx context.Context, address net.Addr, r kafka.Re
 	}
 }
 
-// closed reports whether a connection has ended before the answer, or could not be made because its broker is down for a moment.
+// closed reports whether a connection has ended before the answer, or could not be made because its broker is down for a moment, or has refused a token
+// that ended just then.
 func closed(err error) bool {
+	if token := (*refusal)(nil); errors.As(err, &token) && token.passes {
+		return true
+	}
 	for _, one := range []error{
 		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED, syscall.ECONNREFUSED,
 		kafka.BrokerNotAvailable, // kafka-go: its layout has lost the broker

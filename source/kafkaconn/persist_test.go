@@ -48,6 +48,8 @@ func TestPersist(t *testing.T) {
 		{"for good", closing{err: io.EOF, left: -1}, &metadata.Request{}, 10 * time.Second, -1, "gave up after 1"},
 		{"no patience", closing{err: io.EOF, left: 1}, &metadata.Request{}, 0, 1, "EOF"},
 		{"what is not known to be done", closing{err: io.EOF, left: 1}, &endtxn.Request{}, 10 * time.Second, 1, "EOF"},
+		{"a token that has ended", closing{err: &Error{Err: &refusal{err: kafka.SASLAuthenticationFailed, passes: true}}, left: 2}, &metadata.Request{}, 10 * time.Second, 3, ""},
+		{"a token that never was right", closing{err: &refusal{err: kafka.SASLAuthenticationFailed}, left: 1}, &metadata.Request{}, 10 * time.Second, 1, "SASL"},
 		{"a refusal", closing{err: kafka.SASLAuthenticationFailed, left: 1}, &metadata.Request{}, 10 * time.Second, 1, "SASL"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
