@@ -71,8 +71,9 @@ func countEvery(most int) int64 { return int64(max(8, most/16)) }
 // sameCount returns how many of the first messages have no multiple of countEvery between them.
 func (k *KeyedLearn) sameCount(msgs []source.Message) int {
 	every := k.countEvery()
+	next := msgs[0].Offset - msgs[0].Offset%every + every
 	for i := range msgs {
-		if msgs[i].Offset/every != msgs[0].Offset/every {
+		if msgs[i].Offset >= next {
 			return i
 		}
 	}
@@ -124,6 +125,9 @@ func (k *KeyedLearn) cutAt(at int64, i int) (before int64) {
 // atMost is at least the number of models, and costs less than counting.
 func (k *KeyedLearn) atMost() int {
 	n := len(k.States.index) - k.States.gone.n
+	if all := n + len(k.models); all <= k.most() { // nearly always, and each put asks
+		return all
+	}
 	for _, m := range k.models {
 		if m.fresh {
 			n++
@@ -164,11 +168,7 @@ func (k *KeyedLearn) retireCrowd(ctx context.Context, messages int) error {
 	c := &k.crowd
 	for n := 0; len(c.retire) > 0 && n < max(mostAtOnce, 2*messages) && k.bytes < savesBytes; c.retire = c.retire[1:] {
 		value := c.retire[0]
-		s, alive := k.States.index[value]
-		learnt, alive := s.learnt, alive && !s.retired
-		if m := k.models[value]; m != nil {
-			learnt, alive = m.learnt, m.alive()
-		}
+		learnt, _, alive := k.last(value)
 		if !alive || learnt > c.before { // rows have come since
 			continue
 		}

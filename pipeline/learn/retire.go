@@ -108,7 +108,7 @@ func (k *KeyedLearn) retireIdle(ctx context.Context) error {
 		if !k.over(k.idle.now, first.heard) {
 			break
 		}
-		heard, alive := k.lastHeard(first.value)
+		_, heard, alive := k.last(first.value)
 		if alive && heard > first.heard {
 			first.heard = heard
 			heap.Fix(&k.idle.queue, 0)
@@ -139,13 +139,13 @@ func (k *KeyedLearn) retireModel(ctx context.Context, value string) error {
 	return nil
 }
 
-// lastHeard returns when a model had its last row; false if there is no such model.
-func (k *KeyedLearn) lastHeard(value string) (heard int64, alive bool) {
+// last returns how far a model has learnt, and the time of the partition at its last row; false if there is no such model.
+func (k *KeyedLearn) last(value string) (learnt, heard int64, alive bool) {
 	if m := k.models[value]; m != nil {
-		return m.heard, m.alive()
+		return m.learnt, m.heard, m.alive()
 	}
 	s, known := k.States.index[value]
-	return s.heard, known && !s.retired
+	return s.learnt, s.heard, known && !s.retired
 }
 
 // retire deletes a model. Rows that are held for it are learnt before, because its version counts them. The put that
