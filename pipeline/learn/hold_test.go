@@ -114,45 +114,33 @@ func TestHoldSeeks(t *testing.T) {
 
 // quietly is a source that gives an empty batch every ten seconds, and a sink that notes when what is put.
 type quietly struct {
-	resting
-	ahead  source.Offsets // what batches claim
-	began  time.Time
-	at     []time.Duration
-	put    []source.Offsets
-	epoch  []source.Epochs // of what was put
-	epochs source.Epochs   // of what batches claim
-	marks  int
+	ahead source.Offsets // what batches claim
+	began time.Time
+	at    []time.Duration
+	put   []source.Offsets
 }
 
 func (c *quietly) Read(ctx context.Context) (source.Batch, error) {
 	if !retry.Sleep(ctx, 10*time.Second) {
 		return source.Batch{}, ctx.Err()
 	}
-	return source.Batch{Claim: source.Claim{Group: "g", Next: c.ahead.Clone(), Epochs: c.epochs}}, nil
+	return source.Batch{Claim: source.Claim{Group: "g", Next: c.ahead.Clone()}}, nil
 }
 
 func (c *quietly) Seek(context.Context, source.Offsets) error { return nil }
 
 func (c *quietly) Close() error { return nil }
 
-func (c *quietly) Put(_ context.Context, msgs []sink.Message, claim source.Claim) error {
-	c.at, c.put, c.epoch = append(c.at, time.Since(c.began)), append(c.put, claim.Next), append(c.epoch, claim.Epochs)
-	c.marks += len(msgs)
+func (c *quietly) Put(_ context.Context, _ []sink.Message, claim source.Claim) error {
+	c.at, c.put = append(c.at, time.Since(c.began)), append(c.put, claim.Next)
 	return nil
 }
 
 // reading is a stage that has read on, and does not put yet.
-type reading struct{ resting }
+type reading struct{}
 
 func (reading) Do(context.Context, source.Batch) (pipeline.Work, error) { return pipeline.Work{}, nil }
 
-// resting is a stage that does nothing.
-type resting struct{}
+func (reading) Kept() {}
 
-func (resting) Do(context.Context, source.Batch) (pipeline.Work, error) {
-	return pipeline.Work{Commit: true}, nil
-}
-
-func (resting) Kept() {}
-
-func (resting) Rewind(context.Context) (source.Offsets, error) { return nil, nil }
+func (reading) Rewind(context.Context) (source.Offsets, error) { return nil, nil }

@@ -101,7 +101,7 @@ func (s slow) Do(ctx context.Context, b source.Batch) (pipeline.Work, error) {
 // hurried is a group that divides its partitions 5 s into the first generation, and again whenever it has
 // thrown this member out, which has to join once more then.
 type hurried struct {
-	onePartition
+	ctx       context.Context
 	thrownOut int
 	generations
 }
@@ -130,6 +130,14 @@ func (h *hurried) Next(ctx context.Context) (pipeline.Ownership, error) {
 	return h, nil
 }
 
+func (h *hurried) Context() context.Context { return h.ctx }
+
+func (h *hurried) Claim() source.Claim { return source.Claim{Group: "g", Member: "m"} }
+
+func (h *hurried) Owned() []source.Partition { return []source.Partition{{Topic: "events"}} }
+
+func (h *hurried) Done() {}
+
 // A batch that takes longer than a group waits for a member is put all the same: the member that is
 // whitening it is back in time, and when the partitions are divided the batch is begun once more.
 func TestSlowBatchAcrossARebalance(t *testing.T) {
@@ -137,7 +145,7 @@ func TestSlowBatchAcrossARebalance(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 		defer cancel()
-		h := &hurried{onePartition: onePartition{member: "m", begun: time.Now()}}
+		h := &hurried{}
 		kept := &keeper{}
 		err := (&pipeline.Transforms{Members: h, Log: fixtures.Quiet(), Open: func(context.Context, source.Partition, source.Claim) (*pipeline.Loop, error) {
 			tr := listTransform(t, reject.NullRow, fixtures.ListDim)
@@ -182,45 +190,3 @@ func (k *keeper) Put(ctx context.Context, msgs []sink.Message, _ source.Claim) e
 }
 
 func (k *keeper) Close() error { return nil }
-
-// onePartition is a member of a group with one partition, whose sinks answer what the script says: one
-// error for each opening of the partition, after which puts succeed.
-type onePartition struct {
-	ctx    context.Context
-	member string
-	script []error
-	opened []time.Duration // since the start
-	begun  time.Time
-	puts   int
-	given  bool
-}
-
-func (s *onePartition) Next(ctx context.Context) (pipeline.Ownership, error) {
-	if s.given {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	s.given = true
-	return s, nil
-}
-
-func (s *onePartition) Context() context.Context { return s.ctx }
-
-func (s *onePartition) Claim() source.Claim { return source.Claim{Group: "g", Member: s.member} }
-
-func (s *onePartition) Owned() []source.Partition { return []source.Partition{{Topic: "events"}} }
-
-func (s *onePartition) Done() {}
-
-func (s *onePartition) Put(_ context.Context, _ []sink.Message, claim source.Claim) error {
-	if claim.Group == "" { // there is nothing to put, and nothing was left open
-		return nil
-	}
-	if n := len(s.opened); n <= len(s.script) && s.script[n-1] != nil {
-		return s.script[n-1]
-	}
-	s.puts++
-	return nil
-}
-
-func (s *onePartition) Close() error { return nil }
