@@ -26,7 +26,7 @@ import (
 // Its bytes, little endian; a string or []byte is a uint32 length and that many bytes:
 //
 //	0  magic "LCAC"
-//	4  uint16 format = 3, or 4 if there is an ordinal, or 5 if there is a base too
+//	4  uint16 format = 3, or 4 if there is an ordinal, or 5 if there is a base too; 1 of the first edition
 //	6  uint64 sequence   number of this checkpoint, grows by one
 //	   uint64 snapshots  snapshots written so far: the next slot is snapshots mod keep
 //	   uint64 published  version of the newest snapshot (any trigger)
@@ -37,7 +37,7 @@ import (
 //	   string group · string topic       whose it is; not in format 1
 //	   uint32 n, n × string            feature names in order
 //	   uint32 n, n × (string topic, int32 partition, int64 next)   sorted
-//	   uint32 n, n × (string topic, int32 partition, int64 end)    History, sorted; not in formats 1 and 2
+//	   uint32 n, n × (string topic, int32 partition, int64 end)    History, sorted; not in format 1
 //	   uint32 n, n × (uint32 slot, uint32 model chunks, uint32 neighbour chunks)   sorted
 //	   []byte rows of the unfinished minibatch (minibatch.Batcher)
 //	   []byte learner (online.Learner)
@@ -64,6 +64,7 @@ type Checkpoint struct {
 
 const (
 	CheckpointMagic  = "LCAC"
+	firstFormat      = 1 // of the first edition
 	CheckpointFormat = 3
 	keyedFormat      = 4 // with an ordinal
 	returnedFormat   = 5 // with a base
@@ -194,6 +195,9 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 	}
 	r := &reader{b: body[4:]}
 	d := Checkpoint{Slots: snapshot.Slots{}, Format: int(r.uint16())}
+	if d.Format != firstFormat && d.Format < CheckpointFormat {
+		return fmt.Errorf("pipeline: format %d of checkpoints is of a build that was never released", d.Format)
+	}
 	d.Sequence, d.Snapshots, d.Published, d.Parent = r.uint64(), r.uint64(), r.uint64(), r.uint64()
 	if d.Format >= keyedFormat {
 		d.Ordinal = r.uint64()
@@ -202,14 +206,14 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 		d.Base = r.uint64()
 	}
 	d.ModelID, d.Digest = string(r.bytes()), string(r.bytes())
-	if d.Format >= 2 {
+	if d.Format != firstFormat {
 		d.Owner = Owner{Group: string(r.bytes()), Topic: string(r.bytes())}
 	}
 	for range r.count(4) {
 		d.Features = append(d.Features, string(r.bytes()))
 	}
 	d.Offsets = r.offsets()
-	if d.Format >= 3 {
+	if d.Format != firstFormat {
 		if d.History = r.offsets(); len(d.History) == 0 {
 			d.History = nil
 		}

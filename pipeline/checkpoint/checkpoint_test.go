@@ -123,3 +123,16 @@ func TestCheckpointTooLarge(t *testing.T) {
 		t.Error("a newer format is not told from damage")
 	}
 }
+
+// What a build between the first edition and this one wrote is refused by name.
+func TestUnreleasedFormatIsRefused(t *testing.T) {
+	b, err := (&Checkpoint{ModelID: "m"}).AppendBinary(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary.LittleEndian.PutUint16(b[len(CheckpointMagic):], 2)
+	fixtures.Seal(b)
+	if err := new(Checkpoint).UnmarshalBinary(b); err == nil || !strings.Contains(err.Error(), "format 2") {
+		t.Errorf("%v", err)
+	}
+}

@@ -164,7 +164,7 @@ func (f *Found) refuse(slot int, err error, remedy string) error {
 // known.
 func (f *Found) enough() bool {
 	for i := range f.slots {
-		if c, err := f.slots[i].Decode(); err != nil || c == nil || c.Format < 2 {
+		if c, err := f.slots[i].Decode(); err != nil || c == nil || c.Format == firstFormat {
 			return false
 		}
 	}
@@ -183,7 +183,7 @@ func (f *Found) chunks() (n [2]int) {
 func (f *Found) old() (old [2]bool) {
 	for i := range f.slots {
 		c, err := f.slots[i].Decode()
-		old[i] = err == nil && c != nil && c.Format < 2
+		old[i] = err == nil && c != nil && c.Format == firstFormat
 	}
 	return old
 }

@@ -30,7 +30,7 @@ import (
 //	lca-d                number of features
 //	lca-last-row         time of the partition at the model's last row, in milliseconds; see KeyedLearnConfig.Idle
 //	lca-model-by         model.by: two ways to tell values apart do not share models
-//	lca-waits            "true": it has learnt too few rows for a first snapshot; older checkpoints do not say so
+//	lca-waits            "true": it has learnt too few rows for a first snapshot
 //
 // so that the index needs no value. Only the owner of the partition writes checkpoints there. In the place of the checkpoint of
 // a model that was retired is a record of its last version; see retire.go.
@@ -164,9 +164,7 @@ func stateOf(r *source.Record) (keyedState, error) {
 		return n
 	}
 	s.learnt, s.version = number(reject.HeaderLearnt), uint64(number(reject.HeaderVersion))
-	if s.heard = r.Timestamp; source.LastHeader(r.Headers, reject.HeaderLastRow) != "" { // the first checkpoints by key did not have it
-		s.heard = number(reject.HeaderLastRow)
-	}
+	s.heard = number(reject.HeaderLastRow)
 	if !s.retired {
 		_, chunks, _ := strings.Cut(source.LastHeader(r.Headers, "lca-chunk"), "/")
 		var err error
