@@ -25,7 +25,7 @@ func TestResetMovesModels(t *testing.T) {
 	}
 	saved := func(value string, learnt int64) {
 		take(source.Record{Key: []byte("fleet/2/" + value + "/0/0"), Value: []byte("state"), Headers: []source.Header{
-			reject.Text("lca-checkpoint", "1"), reject.Text("lca-chunk", "0/1"), reject.Text(reject.HeaderLearnt, strconv.FormatInt(learnt, 10)), reject.Text(reject.HeaderVersion, "10"),
+			reject.Text("lca-checkpoint", "1"), reject.Text("lca-chunk", "0/1"), reject.Text(reject.HeaderLearnt, strconv.FormatInt(learnt, 10)), reject.Text(reject.HeaderVersion, "10"), reject.Text(reject.HeaderLastRow, "0"),
 			reject.Text(reject.HeaderPublished, "10"), reject.Text(reject.HeaderDim, "2"), reject.Text(reject.HeaderGroup, "g"),
 		}})
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,10 +15,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
-	"github.com/lca-stream/lca-stream/pipeline/internal/retry"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -53,45 +50,20 @@ type Follow struct {
 	misfit *reject.Stop        // why the newest version with other features cannot be used
 	unfit  uint64              // that version
 	said   time.Time           // when a model was logged
-	lost   bool                // the topic could not be followed, and that was logged
 
-	mu      sync.Mutex // guards the fields below; never held while waiting
-	next    int64
-	started bool          // the start of the topic has been read once
-	moved   chan struct{} // closed and replaced whenever next or current moves
+	follower
+	started bool // the start of the topic has been read once; guarded by the mutex of follower
 }
 
 // Run reads the snapshot topic until ctx ends, and then returns nil. A faulty chunk is logged and ignored: the last
 // whole snapshot stays current. Run returns errors that no retry can cure, such as a missing right.
 func (f *Follow) Run(ctx context.Context) error {
-	for wait := retry.First; ctx.Err() == nil; wait = retry.Longer(wait) {
-		err := f.tail(ctx, &wait)
-		if ctx.Err() != nil {
-			break
-		}
-		if sink.Permanent(err) || errors.As(err, new(*reject.Stop)) {
-			return fmt.Errorf("pipeline: follow the snapshot topic: %w", err)
-		}
-		f.lost = true
-		if replaced(err) {
-			f.read, f.passed = nil, 0
-			f.Log.Warn("the snapshot topic is not the one that was read: it is read from its beginning, and the current model stays until there is a newer one", "topic", f.Topic)
-		} else {
-			f.Log.Warn("cannot follow the snapshot topic; the current model stays", "error", err, "retry_in", wait)
-		}
-		retry.Sleep(ctx, wait)
-	}
-	return nil
-}
-
-// replaced reports whether the topic is no longer the one that was read, because it was created again or truncated.
-// What was read before then says nothing about what comes.
-func replaced(err error) bool {
-	return errors.As(err, new(*source.OffsetError)) || errors.As(err, new(*source.RecreatedError)) || errors.As(err, new(*source.TruncatedError))
+	log := f.Log.With("topic", f.Topic)
+	return f.follow(ctx, log, func(ctx context.Context) error { return f.tail(ctx, log) }, func() { f.read, f.passed = nil, 0 })
 }
 
 // tail reads on from where it stopped, or from near the end, because only the newest version counts.
-func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
+func (f *Follow) tail(ctx context.Context, say *slog.Logger) error {
 	end := int64(0)
 	if f.OpenAt != nil {
 		var err error
@@ -115,14 +87,9 @@ func (f *Follow) tail(ctx context.Context, wait *time.Duration) error {
 		if err != nil {
 			return err
 		}
-		got, err := log.Fetch(ctx)
+		got, err := f.fetch(ctx, say, log)
 		if err != nil {
 			return err
-		}
-		*wait = retry.First
-		if f.lost {
-			f.lost = false
-			f.Log.Info("the snapshot topic is followed again", "topic", f.Topic)
 		}
 		for _, r := range got.Records {
 			if id := source.LastHeader(r.Headers, "lca-model-id"); r.Value != nil && checkpoint.OfValue(id, f.ModelID) {
@@ -294,56 +261,18 @@ func (f *Follow) Current() *stats.PublishedModel { return f.current.Load() }
 // because that offset only grows. So no process has whitened with a hidden model, and a partition need not stop while
 // another producer's transaction is open.
 func (f *Follow) CatchUp(ctx context.Context) error {
-	end, err := f.End(ctx)
-	if err != nil {
-		return fmt.Errorf("pipeline: end of the snapshot topic: %w", err)
-	}
-	return f.await(ctx, func() bool { return f.next >= end })
+	return f.awaitEnd(ctx, f.End)
 }
 
 // Adopt makes a model current that came another way than by the topic.
 func (f *Follow) Adopt(m *stats.PublishedModel) {
 	f.current.Store(m)
-	f.mu.Lock()
-	next := f.next
-	f.mu.Unlock()
-	f.advance(next)
+	f.advance(f.position())
 }
 
 // AwaitModel waits until there is a current model.
 func (f *Follow) AwaitModel(ctx context.Context) error {
 	return f.await(ctx, func() bool { return f.current.Load() != nil })
-}
-
-func (f *Follow) await(ctx context.Context, done func() bool) error {
-	for {
-		f.mu.Lock()
-		ok, moved := done(), f.movedLocked()
-		f.mu.Unlock()
-		if ok {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-moved:
-		}
-	}
-}
-
-func (f *Follow) advance(next int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.next = next
-	close(f.movedLocked())
-	f.moved = nil
-}
-
-func (f *Follow) movedLocked() chan struct{} {
-	if f.moved == nil {
-		f.moved = make(chan struct{})
-	}
-	return f.moved
 }
 
 // errOtherFeatures is wrapped by the error about a model whose features are not those that are whitened.

@@ -2,8 +2,6 @@ package models
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -12,11 +10,8 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
-	"github.com/lca-stream/lca-stream/pipeline/internal/retry"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
-	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -198,14 +193,11 @@ type ModelIndex struct {
 	Models    *KeyedModels
 	partition int32
 
-	// The state of run.
-	spans snapshot.Spans
-	lost  bool // the partition could not be followed, and that was logged
+	follower
+	spans snapshot.Spans // of run
 
 	Mu      sync.Mutex // guards the fields below and the places of entries; never held while waiting
 	Entries map[string]*ModelEntry
-	next    int64         // offset to read next
-	moved   chan struct{} // closed and replaced whenever next moves
 
 	// The state of the stage.
 	Windows uint64
@@ -256,29 +248,14 @@ func (e *ModelEntry) usable() bool { return e.Newest.Version > 0 && e.Newest.Ver
 
 // run follows the partition until ctx ends. It returns errors that no retry can cure.
 func (x *ModelIndex) run(ctx context.Context) error {
-	for wait := retry.First; ctx.Err() == nil; wait = retry.Longer(wait) {
-		err := x.tail(ctx, &wait)
-		if ctx.Err() != nil {
-			break
-		}
-		if sink.Permanent(err) || errors.As(err, new(*reject.Stop)) {
-			return fmt.Errorf("pipeline: follow the snapshot topic: %w", err)
-		}
-		x.lost = true
-		if replaced(err) {
-			x.forget()
-			x.Models.Log.Warn("the snapshot topic is not the one that was read: it is read from its beginning, and models stay until there are newer ones", "topic", x.Models.Topic, "partition", x.partition)
-		} else {
-			x.Models.Log.Warn("cannot follow the snapshot topic; models stay as they are", "partition", x.partition, "error", err, "retry_in", wait)
-		}
-		retry.Sleep(ctx, wait)
-	}
-	return nil
+	log := x.Models.Log.With("topic", x.Models.Topic, "partition", x.partition)
+	return x.follow(ctx, log, func(ctx context.Context) error { return x.tail(ctx, log) }, x.forget)
 }
 
 // forget begins again, because offsets say nothing any more. Versions that rows were whitened with are remembered.
 func (x *ModelIndex) forget() {
 	x.spans = snapshot.Spans{}
+	x.advance(0)
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	for _, e := range x.Entries {
@@ -287,34 +264,22 @@ func (x *ModelIndex) forget() {
 		}
 		e.Newest, e.former = modelPlace{}, modelPlace{}
 	}
-	x.next = 0
 }
 
-func (x *ModelIndex) tail(ctx context.Context, wait *time.Duration) error {
-	log, err := x.Models.Open(ctx, x.partition, x.position())
+func (x *ModelIndex) tail(ctx context.Context, log *slog.Logger) error {
+	from, err := x.Models.Open(ctx, x.partition, x.position())
 	if err != nil {
 		return err
 	}
 	for {
-		got, err := log.Fetch(ctx)
+		got, err := x.fetch(ctx, log, from)
+		if err == nil {
+			err = x.Take(&got)
+		}
 		if err != nil {
 			return err
 		}
-		*wait = retry.First
-		if x.lost {
-			x.lost = false
-			x.Models.Log.Info("the snapshot topic is followed again", "topic", x.Models.Topic, "partition", x.partition)
-		}
-		if err := x.Take(&got); err != nil {
-			return err
-		}
 	}
-}
-
-func (x *ModelIndex) position() int64 {
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
-	return x.next
 }
 
 // Take adds what was fetched.
@@ -338,11 +303,7 @@ func (x *ModelIndex) Take(got *source.Fetched) error {
 			x.remove(gone)
 		}
 	}
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
-	x.next = got.Next
-	close(x.movedLocked())
-	x.moved = nil
+	x.advance(got.Next)
 	return nil
 }
 
@@ -485,35 +446,9 @@ func (x *ModelIndex) giveUp(e *ModelEntry, at modelPlace) {
 // catchUp waits until everything that was committed to the partition at the time of the call has been read; see Follow.CatchUp. It
 // looks at the end again then: what was compacted away before it was read has newer records behind the first end.
 func (x *ModelIndex) catchUp(ctx context.Context) error {
-	if err := x.catchUpOnce(ctx); err != nil {
+	end := func(ctx context.Context) (int64, error) { return x.Models.End(ctx, x.partition) }
+	if err := x.awaitEnd(ctx, end); err != nil {
 		return err
 	}
-	return x.catchUpOnce(ctx)
-}
-
-func (x *ModelIndex) catchUpOnce(ctx context.Context) error {
-	end, err := x.Models.End(ctx, x.partition)
-	if err != nil {
-		return fmt.Errorf("pipeline: end of the snapshot topic: %w", err)
-	}
-	for {
-		x.Mu.Lock()
-		done, moved := x.next >= end, x.movedLocked()
-		x.Mu.Unlock()
-		if done {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-moved:
-		}
-	}
-}
-
-func (x *ModelIndex) movedLocked() chan struct{} {
-	if x.moved == nil {
-		x.moved = make(chan struct{})
-	}
-	return x.moved
+	return x.awaitEnd(ctx, end)
 }
