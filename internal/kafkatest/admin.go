@@ -2,13 +2,20 @@ package kafkatest
 
 import (
 	"context"
+	"crypto/pbkdf2"
+	"crypto/sha256"
+	"crypto/sha512"
 	"errors"
 	"fmt"
+	"hash"
 	"testing"
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"golang.org/x/sync/errgroup"
 )
 
 // What an administrator may do to a running stream.
@@ -220,4 +227,102 @@ func (b *Broker) TopicBytes(t testing.TB, name string) (sum int64) {
 		}
 	}
 	return sum
+}
+
+// FinalizeTransactions sets the cluster's feature transaction.version (KIP-890), up or down, and waits until
+// a broker says so to new connections.
+func (b *Broker) FinalizeTransactions(t testing.TB, level int16) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	const up, safeDown = 1, 2
+	u.Feature, u.MaxVersionLevel, u.UpgradeType, u.AllowDowngrade = "transaction.version", level, up, level < 2
+	if level < 2 {
+		u.UpgradeType = safeDown
+	}
+	req.FeatureUpdates = append(req.FeatureUpdates, u)
+	res, err := req.RequestWith(ctx, c)
+	if err == nil {
+		err = kerr.ErrorForCode(res.ErrorCode)
+	}
+	if err != nil {
+		t.Fatalf("kafkatest: transaction.version %d: %v", level, err)
+	}
+	for _, one := range res.Results {
+		if err := kerr.ErrorForCode(one.ErrorCode); err != nil {
+			t.Fatalf("kafkatest: transaction.version %d: %v", level, err)
+		}
+	}
+	for offered(ctx, t, c) != level {
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// offered is the level of transaction.version that a broker says is finalized.
+func offered(ctx context.Context, t testing.TB, c *kgo.Client) int16 {
+	t.Helper()
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "kafkatest", "1"
+	res, err := req.RequestWith(ctx, c)
+	if err != nil {
+		t.Fatalf("kafkatest: finalized features: %v", err)
+	}
+	for _, f := range res.FinalizedFeatures {
+		if f.Name == "transaction.version" {
+			return f.MaxVersionLevel
+		}
+	}
+	return 0
+}
+
+// iterations is the fewest that Kafka takes.
+const iterations = 4096
+
+// salted is SaltedPassword of RFC 5802, section 3: a broker is given this, never the password.
+func salted(mechanism, password string, salt []byte) []byte {
+	h, size := sha256.New, sha256.Size
+	if mechanism == "SCRAM-SHA-512" {
+		h, size = sha512.New, sha512.Size
+	}
+	key, err := pbkdf2.Key(func() hash.Hash { return h() }, password, salt, iterations, size)
+	if err != nil { // only in FIPS mode, for a short salt
+		panic(err)
+	}
+	return key
+}
+
+// Crowded are properties of a broker whose group coordinator is as busy as that of a large shared cluster, once Crowd has filled it: it looks through all
+// groups for expired offsets five times a second, with the thread that completes the offsets of transactions.
+var Crowded = []string{"offsets.retention.check.interval.ms=200"}
+
+// Crowd fills the group coordinator with groups that have committed an offset of a topic.
+func (b *Broker) Crowd(t testing.TB, topic string, groups int) {
+	t.Helper()
+	c, _, done := b.kgo(t)
+	defer done()
+	g, ctx := errgroup.WithContext(t.Context())
+	g.SetLimit(64)
+	for i := range groups {
+		g.Go(func() error {
+			req := kmsg.NewPtrOffsetCommitRequest()
+			req.Group = fmt.Sprintf("crowd-%d", i)
+			part := kmsg.NewOffsetCommitRequestTopicPartition()
+			req.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: topic, Partitions: []kmsg.OffsetCommitRequestTopicPartition{part}}}
+			res, err := req.RequestWith(ctx, c)
+			if err == nil && res.Topics[0].Partitions[0].ErrorCode != 0 {
+				err = fmt.Errorf("error code %d", res.Topics[0].Partitions[0].ErrorCode)
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		t.Fatalf("kafkatest: offsets of %d groups: %v", groups, err)
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,4 +247,135 @@ func (b *Broker) Members(t testing.TB, group string) (ids []string) {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// LateOffsets sends what is left of a former owner of a transactional id, which no generation of the group forbids:
+// TxnOffsetCommits of the epoch before the present one, one after the other until stop is called. await waits until that many
+// were refused; one that is taken fails the test.
+func (b *Broker) LateOffsets(t testing.TB, transactionalID, group, topic string, partition int32) (await func(refused int), stop func()) {
+	t.Helper()
+	c, ctx, done := b.kgo(t)
+	id, epoch := producerOf(ctx, t, c, transactionalID)
+	ctx, cancel := context.WithCancel(ctx)
+	var refused atomic.Int64
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for ctx.Err() == nil {
+			req := kmsg.NewPtrTxnOffsetCommitRequest()
+			req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch, req.Generation = transactionalID, group, id, epoch-1, -1
+			part := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+			part.Partition = partition
+			req.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: topic, Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{part}}}
+			if res, err := req.RequestWith(ctx, c); err == nil {
+				if res.Topics[0].Partitions[0].ErrorCode == 0 {
+					t.Errorf("kafkatest: a late TxnOffsetCommit of %s was taken", transactionalID)
+				}
+				refused.Add(1)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	await = func(n int) {
+		t.Helper()
+		for refused.Load() < int64(n) {
+			if ctx.Err() != nil {
+				t.Fatalf("kafkatest: %d late TxnOffsetCommits of %s were refused, not yet %d", refused.Load(), transactionalID, n)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return await, func() { cancel(); <-stopped; done() }
+}
+
+// producerOf returns the producer that has a transactional id.
+func producerOf(ctx context.Context, t testing.TB, c *kgo.Client, transactionalID string) (id int64, epoch int16) {
+	t.Helper()
+	state := describe(ctx, t, c, transactionalID)
+	return state.ProducerID, state.ProducerEpoch
+}
+
+// Transaction is the state of a transactional id as its coordinator says it, such as Ongoing.
+func (b *Broker) Transaction(t testing.TB, transactionalID string) string {
+	t.Helper()
+	c, ctx, done := b.kgo(t)
+	defer done()
+	return describe(ctx, t, c, transactionalID).State
+}
+
+// Ongoing is the state of a transaction that is open.
+const Ongoing = "Ongoing"
+
+func describe(ctx context.Context, t testing.TB, c *kgo.Client, transactionalID string) kmsg.DescribeTransactionsResponseTransactionState {
+	t.Helper()
+	req := kmsg.NewPtrDescribeTransactionsRequest()
+	req.TransactionalIDs = []string{transactionalID}
+	res, err := req.RequestWith(ctx, c)
+	if err != nil || len(res.TransactionStates) != 1 || res.TransactionStates[0].ErrorCode != 0 {
+		t.Fatalf("kafkatest: describe transaction %s: %v, %+v", transactionalID, err, res)
+	}
+	return res.TransactionStates[0]
+}
+
+// Once judges by the topics alone what has become of an input: each of its messages must be in one of the others, once, and those of a partition of the
+// input in its order within each partition. It returns what is not so, at most ten of it, and how many messages there are.
+//
+// It believes neither the group nor what the program says of itself. It reads with franz-go, and looks at nothing but where a record says that it is from.
+func (b *Broker) Once(t testing.TB, input string, others ...string) (faults []string, messages int) {
+	t.Helper()
+	fault := func(format string, args ...any) {
+		if len(faults) < 10 {
+			faults = append(faults, fmt.Sprintf(format, args...))
+		}
+	}
+	type place struct {
+		partition int32
+		offset    int64
+	}
+	found := map[place]string{}
+	for _, topic := range others {
+		last := map[[2]int32]int64{} // partition of the topic, and of the input
+		for _, r := range b.ReadCommitted(t, topic) {
+			at := place{int32(headerNumber(t, r, "lca-source-partition")), headerNumber(t, r, "lca-source-offset")}
+			where := fmt.Sprintf("%s/%d@%d", topic, r.Partition, r.Offset)
+			if was, again := found[at]; again {
+				fault("%s/%d@%d is in %s and again in %s", input, at.partition, at.offset, was, where)
+			}
+			found[at] = where
+			if before, any := last[[2]int32{r.Partition, at.partition}]; any && before > at.offset {
+				fault("%s/%d@%d comes in %s after %d", input, at.partition, at.offset, where, before)
+			}
+			last[[2]int32{r.Partition, at.partition}] = at.offset
+		}
+	}
+	missing := 0
+	for _, r := range b.ReadCommitted(t, input) {
+		messages++
+		if _, ok := found[place{r.Partition, r.Offset}]; !ok {
+			fault("%s/%d@%d is nowhere", input, r.Partition, r.Offset)
+			missing++
+		}
+		delete(found, place{r.Partition, r.Offset})
+	}
+	for at, where := range found {
+		fault("%s says that it is of %s/%d@%d, which is not there", where, input, at.partition, at.offset)
+	}
+	if len(faults) > 0 {
+		faults = append(faults, fmt.Sprintf("%d of %d messages are missing", missing, messages))
+	}
+	return faults, messages
+}
+
+func headerNumber(t testing.TB, r *kgo.Record, key string) int64 {
+	t.Helper()
+	for _, h := range r.Headers {
+		if h.Key == key {
+			n, err := strconv.ParseInt(string(h.Value), 10, 64)
+			if err == nil {
+				return n
+			}
+		}
+	}
+	t.Fatalf("kafkatest: %s/%d@%d has no number in header %s", r.Topic, r.Partition, r.Offset, key)
+	return 0
 }
