@@ -12,7 +12,7 @@
 // case of a table, gives its topics names of its own. A test that needs particular settings starts its own.
 //
 // Real brokers need java (17 or later) and, the first time, mvn: the jars come from Maven Central
-// into the user's cache directory (see jars.go). A missing tool fails the test and says how to
+// into the user's cache directory (see java.go). A missing tool fails the test and says how to
 // install it. Nothing is skipped: a suite that passes without its brokers has tested nothing.
 //
 // Every process a test starts ends with the test, even when the test binary is killed: a watchdog

@@ -2,6 +2,9 @@ package reject
 
 import (
 	"fmt"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/lca-stream/lca-stream/internal/enum"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -117,3 +120,108 @@ var RecordCodes = append(format.Codes(),
 
 // CodeOutputColumnExists is the code of an OutputError: an input column has the name of one of ours.
 const CodeOutputColumnExists = "output_column_exists"
+
+// Headers of checkpoints and snapshots, by which an index needs no value.
+const (
+	HeaderLearnt    = "lca-learnt-offset"
+	HeaderPublished = "lca-published"
+	HeaderDim       = "lca-d"
+	HeaderVersion   = "lca-model-version"
+	HeaderLastRow   = "lca-last-row"
+	HeaderWaits     = "lca-waits"
+	HeaderRetired   = "lca-retired"
+	HeaderGroup     = "lca-group"
+	HeaderBy        = "lca-model-by"
+)
+
+// Headers that say what a record was made of.
+const (
+	HeaderSourceTopic      = "lca-source-topic"
+	HeaderSourcePartition  = "lca-source-partition"
+	HeaderSourceOffset     = "lca-source-offset"
+	HeaderSourceLastOffset = "lca-source-last-offset" // of a batch
+)
+
+// ContentType is the header with the type of a value; reserved begins the names of all headers that are ours, and carried those that an lca-stream before us has set.
+const (
+	ContentType = "content-type"
+	reserved    = "lca-"
+	carried     = "lca-upstream-"
+)
+
+// Carry appends the input's own headers to dst. Where the input is the output of another lca-stream its headers
+// have our names, and a reader that looks for one would find two: so theirs are renamed. What was renamed before
+// is left out, because headers would grow with each stage of a chain. The type is that of the value, which
+// may change.
+func Carry(dst, headers []source.Header, withType bool) []source.Header {
+	for _, h := range headers {
+		switch {
+		case h.Key == ContentType && !withType:
+		case !strings.HasPrefix(h.Key, reserved):
+			dst = append(dst, h)
+		case !strings.HasPrefix(h.Key, carried):
+			dst = append(dst, source.Header{Key: carried + h.Key[len(reserved):], Value: h.Value})
+		}
+	}
+	return dst
+}
+
+// Text is a header of text.
+func Text(key, value string) source.Header { return source.Header{Key: key, Value: []byte(value)} }
+
+// sliceCost is about how many products of numbers are made between two looks at whether the work is
+// still wanted: a second or a few. A batch of many columns, or against many neighbours, takes minutes,
+// and a group waits 30 s for a member before it gives the partition to another, which would begin the
+// same batch, be in the way of the next division, and so on without end.
+const sliceCost = 1 << 32
+
+// SliceNumbers is how many numbers of a message are gathered, and whitened, at a time: 1 MiB of float64.
+// A message may have a thousand times as many rows as that, and its numbers as float64 eight times as
+// many bytes as it decodes to.
+const SliceNumbers = 128 << 10
+
+// SliceRows returns the number of rows that cost sliceCost, or hold SliceNumbers numbers, whichever is less.
+func SliceRows(dim, neighbourNumbers int) int {
+	return min(max(1, sliceCost/max(1, dim*dim+neighbourNumbers)), SliceOf(dim))
+}
+
+// SliceOf returns the number of rows of dim numbers that are gathered at a time.
+func SliceOf(dim int) int { return max(1, SliceNumbers/max(1, dim)) }
+
+// Readable finds out whether the features can be read from all rows of a record, so that none are used of one
+// where they cannot. Where the record is a single slice, rows has it then.
+func Readable(f *minibatch.Features, rows *minibatch.Rows, rec arrow.Record) error {
+	return GatherEach(f, rows, rec, func(int) error { return nil })
+}
+
+// EachSlice gathers a record that is readable slice by slice, and hands each over by its first row. One that is a
+// single slice is in rows already.
+func EachSlice(f *minibatch.Features, rows *minibatch.Rows, rec arrow.Record, take func(first int) error) error {
+	if int(rec.NumRows()) <= SliceOf(f.Dim()) {
+		return take(0)
+	}
+	return GatherEach(f, rows, rec, take)
+}
+
+// GatherEach gathers a record slice by slice, and hands each over by its first row.
+func GatherEach(f *minibatch.Features, rows *minibatch.Rows, rec arrow.Record, take func(first int) error) error {
+	n, step := int(rec.NumRows()), SliceOf(f.Dim())
+	if n <= step {
+		if err := f.Gather(rows, rec); err != nil {
+			return err
+		}
+		return take(0)
+	}
+	for first := 0; first < n; first += step {
+		part := rec.NewSlice(int64(first), int64(min(first+step, n)))
+		err := f.Gather(rows, part)
+		part.Release()
+		if err == nil {
+			err = take(first)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -16,6 +19,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/internal/logs"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -163,3 +167,139 @@ func (p *Program) WriteOutput(path string, write func(io.Writer) error) error {
 	}
 	return nil
 }
+
+// Exit codes.
+const (
+	ExitDone        = 0
+	ExitUsage       = 1   // usage, configuration or lint
+	ExitFailed      = 2   // a fault at run time
+	exitFenced      = 3   // another instance owns the work
+	ExitInterrupted = 130 // interrupted twice
+)
+
+// ExitError ends a command with an exit code. An error of the command line that cobra finds has none.
+type ExitError struct {
+	Code int
+	Err  error // nil: the output has explained the fault already
+}
+
+// Error is the command's own error.
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return "said already"
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the command's own error.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// plain is what an operator reads.
+func (e *ExitError) plain() string {
+	text := logs.Plain(e.Error())
+	if e.Code == exitFenced {
+		text += ". Another process took over this work: stop one, or give another snapshot.model_id to one. " +
+			"After an import, a replay or `lca-stream offsets reset`, start this one again."
+	}
+	return text
+}
+
+// UsageError is a usage error that only the command itself could find.
+func UsageError(format string, args ...any) error {
+	return &ExitError{ExitUsage, fmt.Errorf(format, args...)}
+}
+
+// Command makes a cobra command of a function. Whatever is refused before it runs is a usage error.
+func Command(c *cobra.Command, run func(ctx context.Context, args []string) error) *cobra.Command {
+	if c.Args == nil {
+		c.Args = Takes(0, 0)
+	}
+	c.RunE = func(c *cobra.Command, args []string) error {
+		return withCode(run(c.Context(), args))
+	}
+	return c
+}
+
+// withCode adds an exit code to the error of a command whose command line was valid.
+func withCode(err error) error {
+	var faults config.Faults
+	var coded *ExitError
+	switch {
+	case err == nil, errors.As(err, &coded):
+		return err
+	case errors.As(err, &faults):
+		return &ExitError{ExitUsage, err}
+	case errors.Is(err, sink.ErrFenced), errors.Is(err, source.ErrInstanceFenced):
+		return &ExitError{exitFenced, err}
+	}
+	return &ExitError{ExitFailed, err}
+}
+
+// ExitCode returns the exit code of a command that ended with an error; nil: it did not.
+func ExitCode(err error) int {
+	var coded *ExitError
+	switch {
+	case err == nil:
+		return ExitDone
+	case errors.As(err, &coded):
+		return coded.Code
+	}
+	return ExitUsage
+}
+
+// Build describes the source of this binary.
+type Build struct {
+	Module   string    `json:"module"`
+	Version  string    `json:"version"`
+	Revision string    `json:"revision"` // "" when built outside a checkout
+	Modified bool      `json:"modified"` // the checkout had uncommitted changes
+	Time     time.Time `json:"-"`        // of the commit
+	Go       string    `json:"go"`
+	Platform string    `json:"platform"` // GOOS/GOARCH
+}
+
+// String is the answer of the version command and of --version.
+func (b Build) String() string {
+	revision := cmp.Or(b.Revision, "unknown")
+	if b.Modified {
+		revision += " (modified)"
+	}
+	return fmt.Sprintf("lca-stream %s\nmodule   %s\nrevision %s\ngo       %s %s\n", b.Version, b.Module, revision, b.Go, b.Platform)
+}
+
+// BuildInfo reads the binary itself, so that no build flag can be forgotten.
+func BuildInfo() Build {
+	b := Build{Version: "(devel)", Time: commitTime(""), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	b.Module = info.Main.Path
+	if info.Main.Version != "" {
+		b.Version = info.Main.Version
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Revision = s.Value
+		case "vcs.time":
+			b.Time = commitTime(s.Value)
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// commitTime reads the time of the source from the binary, so that the same source gives the same pages.
+func commitTime(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Unix(0, 0).UTC() // built outside a checkout
+	}
+	return t.UTC()
+}
+
+// Producer names the program that makes snapshots. It must not change between two runs of one binary, because the
+// bytes of a snapshot depend only on data.
+func Producer() string { return "lca-stream " + BuildInfo().Version }
