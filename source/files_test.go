@@ -150,7 +150,7 @@ func TestOpenFilesRefuses(t *testing.T) {
 	}{
 		{"none", nil, "no input files"},
 		{"missing", []string{table, "none.arrow"}, "none.arrow: no such file"},
-		{"an unknown type", []string{there("rows.csv")}, `".csv" are not read: convert to .arrow, .feather, .arrows or .parquet, such as by pyarrow.parquet.write_table(pyarrow.csv.read_csv`},
+		{"an unknown type", []string{there("rows.xml")}, `".xml" are not read: convert to .arrow, .feather, .arrows, .parquet or .csv`},
 		{"JSON in a file", []string{there("rows.jsonl")}, "write_table(pyarrow.json.read_json"},
 		{"one twice", []string{table, table}, "twice"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/backtest"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/demo"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/doctor"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/em"
@@ -38,6 +39,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		configCommand(p),
 		run.Command(p),
 		replay.Command(p),
+		backtest.Command(p),
 		em.Command(p),
 		run.LearnCommand(p),
 		run.TransformCommand(p),

@@ -153,6 +153,7 @@ func (l *Learn) Finish(ctx context.Context) (pipeline.Work, error) {
 			if err := l.minibatch(ctx, rest); err != nil {
 				return pipeline.Work{}, err
 			}
+			l.batcher.Reset() // a backtest goes on
 		}
 		if err := l.endSnapshot(); err != nil {
 			return pipeline.Work{}, err
@@ -188,6 +189,14 @@ func (l *Learn) work(ctx context.Context) (pipeline.Work, error) {
 	work.Messages = append(work.Messages, msgs...)
 	failpoint.Here("checkpoint")
 	return work, nil
+}
+
+// Room is the number of usable rows that complete the next minibatch.
+func (l *Learn) Room() int {
+	if l.batcher == nil {
+		return l.Learner.Minibatch
+	}
+	return l.batcher.Rows() - l.batcher.Len()
 }
 
 // Kept removes what has been put.

@@ -25,12 +25,28 @@ type Offline struct {
 	rows      int64 // at most, of one batch of the output
 }
 
-// NewOffline returns an Offline with one model. What c says of topics does not count.
+// NewOffline returns an Offline with a model; nil: rows pass with null results until Adopt. What c says of topics does not count.
 func NewOffline(model *snapshot.Snapshot, c TransformConfig) *Offline {
-	c.Follow = &models.Follow{ModelID: model.ModelID}
-	c.Follow.Adopt(&stats.PublishedModel{Snapshot: model})
+	c.Follow, c.UntilModel = new(models.Follow), PassThrough
 	c.DeadLetter, c.Alarms, c.Output.Format = reject.DeadLetter{}, Alarms{}, encode.FormatArrow
-	return &Offline{transform: &Transform{TransformConfig: c}, rows: max(1, offlineBytes/c.Output.Added(model.Features))}
+	o := &Offline{transform: &Transform{TransformConfig: c}}
+	if o.bound(c.Columns); model != nil {
+		o.Adopt(model)
+	}
+	return o
+}
+
+// bound sets the rows of a batch.
+func (o *Offline) bound(features []string) {
+	o.rows = max(1, offlineBytes/max(1, o.transform.Output.Added(features)))
+}
+
+// Adopt has the rows to come whitened with another model.
+func (o *Offline) Adopt(model *snapshot.Snapshot) {
+	c := &o.transform.TransformConfig
+	c.Follow.ModelID = model.ModelID
+	c.Follow.Adopt(&stats.PublishedModel{Snapshot: model})
+	o.bound(model.Features)
 }
 
 // Schema returns the schema of the output of rows of a schema, or why they cannot be whitened.

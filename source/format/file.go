@@ -51,7 +51,7 @@ func (c FileConfig) withDefaults() FileConfig {
 // A File is for one goroutine.
 type File struct{ table table }
 
-// OpenFile opens a file by its extension: .arrow and .feather (IPC file), .arrows (IPC stream) or .parquet.
+// OpenFile opens a file by its extension: .arrow and .feather (IPC file), .arrows (IPC stream), .parquet or .csv.
 func OpenFile(path string, c FileConfig) (*File, error) {
 	if err := regular(path); err != nil {
 		return nil, err

@@ -37,6 +37,7 @@ var formats = []spec{
 	protobufFormat,
 	jsonSchemaFormat,
 	parquetFormat,
+	csvFormat,
 }
 
 // spec is what the package knows about a format. The value of a message and a file have readers of their
@@ -116,12 +117,18 @@ func byExtension(path string) (spec, error) {
 		}
 		all = append(all, f.extensions...)
 	}
-	reader := "csv.read_csv"
+	remedy := "convert to " + either(all)
 	switch ext {
 	case ".json", ".jsonl", ".ndjson":
-		reader = "json.read_json"
+		remedy += ", such as by pyarrow.parquet.write_table(pyarrow.json.read_json(…), …)"
 	}
-	return spec{}, fmt.Errorf("files of type %q are not read: convert to %s, such as by pyarrow.parquet.write_table(pyarrow.%s(…), …)", ext, either(all), reader)
+	return spec{}, fmt.Errorf("files of type %q are not read: %s", ext, remedy)
+}
+
+// Reads reports whether OpenFile reads files of a name.
+func Reads(path string) bool {
+	_, err := byExtension(path)
+	return err == nil
 }
 
 // either lists words: "a, b or c".

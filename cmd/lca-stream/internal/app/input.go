@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/sink/rowfile"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -198,7 +197,7 @@ func filesIn(directory string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := rowfile.KindOf(path); err != nil || !info.Mode().IsRegular() {
+		if !format.Reads(path) || !info.Mode().IsRegular() {
 			return nil, fmt.Errorf("--input %s holds %s, which is no file of rows: say which are, by a pattern such as '%s'", directory, e.Name(), filepath.Join(directory, "*.parquet"))
 		}
 		files = append(files, path)
@@ -305,4 +304,20 @@ func EachMessage(ctx context.Context, in Input, take func(*source.Message) error
 		}
 		b.Release()
 	}
+}
+
+// SameColumns says where two schemas differ.
+func SameColumns(first, other *arrow.Schema) error {
+	for i, field := range first.Fields() {
+		switch {
+		case i >= len(other.Fields()):
+			return fmt.Errorf("it has no column %q", field.Name)
+		case !field.Equal(other.Field(i)):
+			return fmt.Errorf("column %d is %v, and not %v", i+1, other.Field(i), field)
+		}
+	}
+	if more := other.Fields()[len(first.Fields()):]; len(more) > 0 {
+		return fmt.Errorf("it has one more column, %q", more[0].Name)
+	}
+	return nil
 }

@@ -61,7 +61,7 @@ func expectCommand(p *app.Program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "expect",
 		Short: "Sum what an EM step needs of some rows under a model (the E-step)",
-		Long: `Reads .arrow, .arrows and .parquet files, or an Arrow IPC stream on standard input (-), and writes the sums of
+		Long: `Reads .arrow, .arrows, .parquet and .csv files, or an Arrow IPC stream on standard input (-), and writes the sums of
 each as a part: one row of Arrow. Rows with a feature that is null, NaN or infinite are counted and left out, and so are rows 95 million standard
 deviations away or more; whatever else cannot be read ends the command with exit code 2, and nothing is written.`,
 		Example: `  lca-stream em expect --model model.arrows --input 2026-01.parquet --input 2026-02.parquet -o sums.arrows

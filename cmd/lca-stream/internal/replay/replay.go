@@ -43,8 +43,8 @@ type replayFlags struct {
 	force     bool
 }
 
-const replayLong = `Learns from a range of the source topic, or from .arrow, .arrows and .parquet files, writes one snapshot
-and exits. The snapshot goes to the snapshot topic under a model id, or to a file. With --input and
+const replayLong = `Learns from a range of the source topic, or from .arrow, .arrows, .parquet and .csv files, writes one
+snapshot and exits. The snapshot goes to the snapshot topic under a model id, or to a file. With --input and
 --output no Kafka is needed, and no configuration. The same range gives the same snapshot: its
 fingerprint is printed.
 

@@ -42,7 +42,7 @@ type offlineFlags struct {
 
 func offlineFlagsOf(c *cobra.Command) *offlineFlags {
 	f := &offlineFlags{}
-	c.Flags().StringArrayVar(&f.inputs, "input", nil, "whiten `FILE` (.arrow, .arrows, .parquet), all files of a directory or a quoted pattern, or an Arrow IPC stream on standard input (-); may be repeated")
+	c.Flags().StringArrayVar(&f.inputs, "input", nil, "whiten `FILE` (.arrow, .arrows, .parquet, .csv), all files of a directory or a quoted pattern, or an Arrow IPC stream on standard input (-); may be repeated")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write the rows of --input to `FILE` (.arrow, .arrows, .parquet), or as an Arrow IPC stream to standard output (-)")
 	c.Flags().StringVar(&f.model, "model", "", "the model `FILE` for --input; default: that of the snapshot topic of -c")
 	c.Flags().Uint64Var(&f.version, "version", 0, "`VERSION` on the snapshot topic, for --input; 0: transform.pin_version, or the newest")
@@ -216,7 +216,7 @@ func (t *fileTransform) file(ctx context.Context, path string, kind rowfile.Kind
 			return err
 		}
 	}
-	if err := sameColumns(t.schema, in.Schema()); err != nil {
+	if err := app.SameColumns(t.schema, in.Schema()); err != nil {
 		return fmt.Errorf("%s: %w: all inputs need the columns of the first, %s", path, err, t.flags.inputs[0])
 	}
 	return app.EachMessage(ctx, in, func(m *source.Message) error {
@@ -237,22 +237,6 @@ func (t *fileTransform) file(ctx context.Context, path string, kind rowfile.Kind
 func hasOneDictionary(path string) bool {
 	kind, err := rowfile.KindOf(path)
 	return err == nil && kind == rowfile.ArrowFile
-}
-
-// sameColumns says where two schemas differ.
-func sameColumns(first, other *arrow.Schema) error {
-	for i, field := range first.Fields() {
-		switch {
-		case i >= len(other.Fields()):
-			return fmt.Errorf("it has no column %q", field.Name)
-		case !field.Equal(other.Field(i)):
-			return fmt.Errorf("column %d is %v, and not %v", i+1, other.Field(i), field)
-		}
-	}
-	if more := other.Fields()[len(first.Fields()):]; len(more) > 0 {
-		return fmt.Errorf("it has one more column, %q", more[0].Name)
-	}
-	return nil
 }
 
 // summary says what became of the rows.

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/backtest"
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// The rows of backtestFiles: those of fault are faulty, and far from all others.
+const (
+	backtestRows = 1500
+	faultFrom    = 1200
+	faultTo      = 1219
+)
+
+// backtestFiles writes rows.csv, of two machines in turn, the files of each of them, and labels by rows and by times.
+func backtestFiles(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	r, at := rand.New(rand.NewPCG(2, 6)), time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	const head = "at,machine,a,b,c,faulty\n"
+	files := map[string]string{"rows.csv": head, "m0.csv": head, "m1.csv": head, "long.csv": head, "short.csv": head}
+	for i := range backtestRows {
+		far, faulty := 0.0, 0
+		if i >= faultFrom && i <= faultTo {
+			far, faulty = 40, 1
+		}
+		b := fmt.Sprint(far + r.NormFloat64())
+		if i%100 == 7 {
+			b = ""
+		}
+		line := fmt.Sprintf("%s,m%d,%v,%s,%v,%d\n", at.Add(time.Duration(i)*time.Minute).Format(time.RFC3339), i%2, 5*float64(r.IntN(2))+r.NormFloat64(), b, 100*r.NormFloat64(), faulty)
+		files["rows.csv"] += line
+		files[fmt.Sprintf("m%d.csv", i%2)] += line
+		if i < 333 {
+			files["short.csv"] += line
+		} else {
+			files["long.csv"] += line
+		}
+	}
+	files["labels.csv"] = fmt.Sprintf("from,to\n%d,%d\n", faultFrom, faultTo)
+	files["times.csv"] = fmt.Sprintf("from,to\n%s,%s\n", at.Add(faultFrom*time.Minute).Format(time.RFC3339), at.Add(faultTo*time.Minute).Format(time.RFC3339))
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// backtested runs a backtest, and returns what it says and the rows that it writes.
+func backtested(t *testing.T, dir string, args ...string) (backtest.Result, arrow.Record) {
+	t.Helper()
+	said := mustRun[backtest.Result](t, dir, "", append([]string{"backtest", "--rows", "out.arrow", "--force", "--json"}, args...)...)
+	said.Seconds = 0
+	in, err := source.OpenFiles([]string{filepath.Join(dir, "out.arrow")}, format.FileConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	var all []arrow.Record
+	for {
+		b, err := in.Read(t.Context())
+		if errors.Is(err, source.ErrEnd) {
+			break
+		}
+		if err != nil || b.Messages[0].Err != nil {
+			t.Fatal(err, b.Messages[0].Err)
+		}
+		all = append(all, b.Messages[0].Record)
+	}
+	columns := make([]arrow.Array, all[0].NumCols())
+	for k := range columns {
+		var parts []arrow.Array
+		for _, rec := range all {
+			parts = append(parts, rec.Column(k))
+		}
+		if columns[k], err = array.Concatenate(parts, memory.DefaultAllocator); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec := array.NewRecord(all[0].Schema(), columns, -1)
+	if rec.NumRows() != said.Rows {
+		t.Errorf("%d rows, and the file has %d", said.Rows, rec.NumRows())
+	}
+	return said, rec
+}
+
+// versionsOf lists the versions of rows as a text: each with the row from which on it is there.
+func versionsOf(rec arrow.Record) string {
+	col := rec.Column(rec.Schema().FieldIndices("lca_version")[0]).(*array.Int64)
+	var all []string
+	last := "none"
+	for i := range col.Len() {
+		if now := col.ValueStr(i); now != last {
+			all, last = append(all, fmt.Sprintf("%s from %d", now, i)), now
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+func sameColumn(t *testing.T, what, name string, got, want arrow.Record) {
+	t.Helper()
+	a, b := got.Column(got.Schema().FieldIndices(name)[0]), want.Column(want.Schema().FieldIndices(name)[0])
+	if !array.Equal(a, b) {
+		t.Errorf("%s: column %s differs", what, name)
+	}
+}
+
+// A backtest scores each minibatch with the newest version and then learns it; the input's format, and how rows are divided among files, change no bit.
+func TestBacktest(t *testing.T) {
+	t.Parallel()
+	dir := backtestFiles(t)
+	said, want := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--labels", "faulty")
+	if got := versionsOf(want); got != "(null) from 0, 200 from 202, 400 from 404, 800 from 809, 1000 from 1011, 1200 from 1213" { // one row of a hundred is null, and not learnt; after 1200 the data choose again
+		t.Errorf("versions %s", got)
+	}
+	if said.Rows != backtestRows || said.Scored != backtestRows-202-13 || *said.Faults != 1 || *said.AP < 0.98 || *said.AUC < 0.999 {
+		t.Errorf("%+v, AP %v, AUC %v", said, said.AP, said.AUC)
+	}
+	if lca := want.Schema().Field(want.Schema().FieldIndices("lca")[0]).Type.(*arrow.FixedSizeListType); lca.Len() != 3 {
+		t.Errorf("%d features", lca.Len())
+	}
+	for _, name := range []string{"rows.arrow", "rows.arrows", "rows.parquet"} {
+		mustRun[any](t, dir, "", "backtest", "rows.csv", "--features", "a,b,c", "--rows", name, "--set", "transform.column=w")
+		again, got := backtested(t, dir, name, "--features", "a,b,c", "--labels", "faulty")
+		if diff := cmp.Diff(said, again); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+		sameColumn(t, name, "lca_score", got, want)
+		sameColumn(t, name, "lca", got, want)
+		sameColumn(t, name, "at", got, want)
+	}
+	_, got := backtested(t, dir, "short.csv", "long.csv", "--features", "a,b,c")
+	sameColumn(t, "two files", "lca_score", got, want)
+	_, got = backtested(t, dir, "rows.csv", "--labels", "faulty", "--time", "at", "--key", "machine") // features are chosen
+	sameColumn(t, "chosen features", "lca_score", got, want)
+}
+
+// What the normal stretch has is learnt, however little, before a row is scored.
+func TestBacktestUntil(t *testing.T) {
+	t.Parallel()
+	dir := backtestFiles(t)
+	_, byRows := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--until", "1005")
+	if got := versionsOf(byRows); got != "(null) from 0, 995 from 1005, 1095 from 1106" { // ten rows are null; 1000 rows are passed by the next minibatch
+		t.Errorf("versions %s", got)
+	}
+	_, byTime := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--until", "2026-01-01T16:45:00Z", "--time", "at")
+	sameColumn(t, "by time", "lca_score", byTime, byRows)
+	_, few := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--until", "30")
+	if got := versionsOf(few); !strings.HasPrefix(got, "(null) from 0, 29 from 30, ") || !strings.Contains(got, "1029 from") {
+		t.Errorf("versions %s", got)
+	}
+}
+
+// Labels judge alike, whichever way they are said.
+func TestBacktestLabels(t *testing.T) {
+	t.Parallel()
+	dir := backtestFiles(t)
+	want, _ := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--until", "1000", "--labels", "faulty", "--time", "at")
+	for _, labels := range []string{"labels.csv", "times.csv"} {
+		got, _ := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--until", "1000", "--labels", labels, "--time", "at")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", labels, diff)
+		}
+	}
+	got, _ := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--until", "1000", "--labels", "faulty", "--key", "machine")
+	if *got.Faults != 2 {
+		t.Errorf("%d faults of two machines", *got.Faults)
+	}
+	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--json", "--episodes", "episodes.json")); !strings.HasPrefix(said, `{"rows":1500,"scored":1285,"episodes":null,"false_episodes":null,"faults":null,"met":null,"delay_rows":null,"ap":null,"auc":null,"seconds":`) {
+		t.Error(said)
+	}
+	if episodes, err := os.ReadFile(filepath.Join(dir, "episodes.json")); err != nil || string(episodes) != "[]\n" {
+		t.Errorf("%q, %v", episodes, err)
+	}
+	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--labels", "faulty")); !strings.Contains(said, "1 fault in the labels: AP 0.9853, AUC 0.9998 of lca_score\n") {
+		t.Error(said)
+	}
+}
+
+func must(t *testing.T, dir string, args ...string) []byte {
+	t.Helper()
+	out, fault := lcaStream(t, dir, "", args...)
+	if fault != "" {
+		t.Fatal(args, fault)
+	}
+	return out
+}
+
+// With model.by the rows of a value have the scores of a file that has no others.
+func TestBacktestByKey(t *testing.T) {
+	t.Parallel()
+	dir := backtestFiles(t)
+	for _, by := range [][]string{{"--key", "machine", "--set", "model.by=key"}, {"--set", "model.by=column:machine"}} {
+		args := append([]string{"--features", "a,b,c", "--until", "2026-01-01T05:00:00Z", "--time", "at"}, by...)
+		_, all := backtested(t, dir, append(args, "rows.csv")...)
+		for m, name := range []string{"m0", "m1"} {
+			_, one := backtested(t, dir, append(args, name+".csv")...)
+			for i := range int(one.NumRows()) {
+				for _, column := range []string{"lca", "lca_score", "lca_version", "lca_model"} {
+					a, b := all.Column(all.Schema().FieldIndices(column)[0]), one.Column(one.Schema().FieldIndices(column)[0])
+					if k := int64(2*i + m); !array.SliceEqual(a, k, k+1, b, int64(i), int64(i+1)) {
+						t.Fatalf("%v: row %d of %s: %s is %s, and %s in a file of its own", by, i, name, column, a.ValueStr(int(k)), b.ValueStr(i))
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestBacktestRefuses(t *testing.T) {
+	t.Parallel()
+	dir := backtestFiles(t)
+	if err := os.WriteFile(filepath.Join(dir, "other.csv"), []byte("a,b\n1,2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for says, args := range map[string][]string{
+		"needs FILE...":                               {},
+		"no.csv: no such file":                        {"no.csv"},
+		"is named twice":                              {"rows.csv", "rows.csv"},
+		"--until 1500 is not before the end":          {"rows.csv", "--until", "1500"},
+		"--until x: want a number of rows":            {"rows.csv", "--until", "x"},
+		"2026-01-01 is a time: say with --time":       {"rows.csv", "--until", "2026-01-01"},
+		"times.csv has times: say with --time":        {"rows.csv", "--labels", "times.csv"},
+		"--labels: there are 0 columns \"no\"":        {"rows.csv", "--labels", "no"},
+		`column "a" has`:                              {"rows.csv", "--labels", "a"},
+		`column "machine" is utf8; want numbers`:      {"rows.csv", "--labels", "machine"},
+		`column "machine" has "m0", which is no time`: {"rows.csv", "--time", "machine"},
+		"say with --key which column":                 {"rows.csv", "--set", "model.by=key"},
+		"rows of files have no headers":               {"rows.csv", "--set", "model.by=header:x"},
+		"all inputs need the columns of the first":    {"rows.csv", "other.csv"},
+		"--rows rows.csv: extension":                  {"m0.csv", "--rows", "rows.csv", "--force"},
+		"labels.csv exists already":                   {"rows.csv", "--episodes", "labels.csv"},
+		"--json and --rows - would both":              {"rows.csv", "--json", "--rows", "-"},
+		"makes no model: 3 rows are too few":          {"rows.csv", "--features", "a,b,c", "--until", "3"},
+	} {
+		if _, fault := lcaStream(t, dir, "", append([]string{"backtest"}, args...)...); !strings.Contains(fault, says) {
+			t.Errorf("%v: %q does not say %q", args, fault, says)
+		}
+	}
+}

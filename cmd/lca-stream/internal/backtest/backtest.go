@@ -1,0 +1,513 @@
+package backtest
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/sink/rowfile"
+	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// flags are the flags of `lca-stream backtest`.
+type flags struct {
+	inputs         []string
+	time, key      string
+	features       []string
+	labels, until  string
+	rows, episodes string
+	kind           rowfile.Kind // of rows
+	force, json    bool
+}
+
+// Command is `lca-stream backtest`.
+func Command(p *app.Program) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "backtest FILE...",
+		Short: "Score files as a live stream would be, and judge the scores by labels",
+		Long: `Goes through files in order (.arrow, .arrows, .parquet, .csv) as the learner and the transform of a live stream
+would go through the messages of a partition, each row a message: every minibatch is scored with the newest model, and
+then learnt. A model is published when there is a first one, at every doubling of its rows, and from then on every 1,000
+rows. No broker is needed. The scores are those of a live pipeline, to the bit, for rows that have the same version.
+
+--until says where the normal stretch ends: what comes before is learnt, however little it is, before the first row is
+scored. Without it the first rows of the stream are the normal stretch, and scores begin with the first model. A time
+without a zone is UTC.
+
+--labels names a column of 0 and 1, or a CSV file with the columns from and to: rows, counted from 0, or times, both
+inclusive. Labels judge, and nothing is learnt from them. No label is moved or widened (no point adjustment).
+
+-c and --set say how, as for a pipeline. With model.by the rows of each value have a model of their own; the key of a
+row is what the column of --key has.`,
+		Example: `  lca-stream backtest pump.parquet --time at --until 2026-03-01 --rows scored.parquet
+  lca-stream backtest train.csv test.csv --until 20000 --labels faulty --set lca.preset=density --json
+  lca-stream backtest fleet.arrow --key machine --set model.by=key --labels faults.csv`,
+		Args: app.Takes(1, app.AnyNumber),
+	}
+	o := p.ConfigFlags(c)
+	f := &flags{}
+	c.Flags().StringVar(&f.time, "time", "", "`COLUMN` with the time of each row: a time, a date, a text such as 2026-01-31T12:00:00Z, or a number of seconds since 1970 (or of ms, µs, ns)")
+	c.Flags().StringVar(&f.key, "key", "", "`COLUMN` with the key of each row, which says whose row it is")
+	c.Flags().StringSliceVar(&f.features, "features", nil, "`COLUMNS` that are learnt, A,B,…; default source.features")
+	c.Flags().StringVar(&f.labels, "labels", "", "`COLUMN` of 0 and 1, or CSV file of from,to, by which the scores are judged")
+	c.Flags().StringVar(&f.until, "until", "", "`ROWS` of the normal stretch, or the time at which it ends")
+	c.Flags().StringVar(&f.rows, "rows", "", "write the rows with what the transform adds to `FILE` (.arrow, .arrows, .parquet); - is an Arrow IPC stream on standard output")
+	c.Flags().StringVar(&f.episodes, "episodes", "", "write the episodes to `FILE`, a JSON array")
+	c.Flags().BoolVar(&f.force, "force", false, "overwrite the files of --rows and --episodes")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
+	return app.Command(c, func(ctx context.Context, args []string) error {
+		f.inputs = args
+		if err := f.check(); err != nil {
+			return err
+		}
+		cfg, err := p.Load(o)
+		if err != nil {
+			return err
+		}
+		return run(ctx, p, f, cfg)
+	})
+}
+
+// check refuses flags that contradict each other, and finds the inputs.
+func (f *flags) check() (err error) {
+	if f.inputs, err = app.RowInputs(f.inputs); err != nil {
+		return err
+	}
+	if err := app.NamedOnce(f.inputs); err != nil {
+		return err
+	}
+	if f.rows == "-" && f.json {
+		return app.UsageError("--json and --rows - would both go to standard output")
+	}
+	for flag, path := range map[string]string{"--rows": f.rows, "--episodes": f.episodes} {
+		if err := f.mayWrite(flag, path); err != nil {
+			return err
+		}
+	}
+	if f.rows != "" && f.rows != "-" {
+		if f.kind, err = rowfile.KindOf(f.rows); err != nil {
+			return app.UsageError("--rows %s: %v", f.rows, err)
+		}
+	}
+	return nil
+}
+
+// mayWrite refuses an output over a file.
+func (f *flags) mayWrite(flag, path string) error {
+	if path == "" || path == "-" {
+		return nil
+	}
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return nil
+	}
+	if err := app.NotRead(path, f.inputs); err != nil {
+		return err
+	}
+	if !f.force {
+		return fmt.Errorf("%s %s exists already: name another file, or overwrite it with --force", flag, path)
+	}
+	return nil
+}
+
+// Result is the JSON object of --json. What is not known is null.
+type Result struct {
+	Rows          int64    `json:"rows"`
+	Scored        int64    `json:"scored"`
+	Episodes      *int     `json:"episodes"`
+	FalseEpisodes *int     `json:"false_episodes"`
+	Faults        *int     `json:"faults"` // stretches of labelled rows after the normal stretch, in the series of each key
+	Met           *int     `json:"met"`
+	DelayRows     *float64 `json:"delay_rows"`
+	AP            *float64 `json:"ap"`
+	AUC           *float64 `json:"auc"`
+	Seconds       float64  `json:"seconds"`
+}
+
+// backtest is one run over files.
+type backtest struct {
+	flags  *flags
+	config *config.Config
+	log    *slog.Logger
+	screen *app.FileScreen
+	lanes  lanes
+	out    *output // nil: rows are not written
+
+	until   until
+	passed  bool // the normal stretch has ended
+	columns columns
+	judge   judge
+	schema  *arrow.Schema // of the inputs; nil: none has been read
+	learnt  *arrow.Schema // the features alone
+	chunk   int64         // rows that are written together
+	row     int64         // of the next row
+	scored  int64
+	first   int64 // the first row with a score; −1: there is none
+}
+
+func run(ctx context.Context, p *app.Program, f *flags, cfg *config.Config) error {
+	b := &backtest{flags: f, config: cfg, log: app.QuietLogger(p, cfg.Logger), first: -1}
+	if len(f.features) > 0 {
+		cfg.Source.Features = f.features
+	}
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	limits := app.FileLimits(cfg.Memory, b.log)
+	if f.rows == "" {
+		limits.Need = app.Needs(cfg.Source.Features, b.columns.names()...)
+	}
+	in, err := source.OpenFiles(f.inputs, limits)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	in.Reuse()
+	b.screen = app.NewFileScreen(p)
+	if err := b.write(p, func() error { return b.read(ctx, in) }); err != nil {
+		return err
+	}
+	b.screen.End()
+	if f.episodes != "" {
+		if err := p.WriteOutput(f.episodes, func(w io.Writer) error { _, err := io.WriteString(w, "[]\n"); return err }); err != nil {
+			return err
+		}
+	}
+	said := p.Stdout
+	if f.rows == "-" {
+		said = p.Stderr
+	}
+	return b.report(said)
+}
+
+// prepare reads what the flags say.
+func (b *backtest) prepare() (err error) {
+	f, by := b.flags, b.config.Model.By
+	b.columns = columns{time: f.time, key: f.key, model: by.ColumnName()}
+	switch by.Place {
+	case modelkey.Header:
+		return app.UsageError("model.by is %s, and rows of files have no headers: say --set model.by=key, and with --key which column the key is in", by)
+	case modelkey.Key:
+		if b.columns.model = f.key; f.key == "" {
+			return app.UsageError("model.by is %s, and rows of files have no key: say with --key which column it is in, or --set model.by=none", by)
+		}
+	}
+	if b.until, err = parseUntil(f.until, f.time != ""); err != nil {
+		return err
+	}
+	if f.labels != "" {
+		b.judge.labelled = true
+		if b.columns.labels, b.judge.spans, err = labelsOf(f.labels, f.time != ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write runs what makes rows, and writes those to the file of --rows.
+func (b *backtest) write(p *app.Program, run func() error) error {
+	if b.flags.rows == "" {
+		return run()
+	}
+	var fault error // of what is read, which is no fault of the file
+	err := p.WriteOutput(b.flags.rows, func(w io.Writer) error {
+		buffered := bufio.NewWriterSize(w, 1<<16)
+		b.out = &output{to: buffered, kind: b.flags.kind, several: len(b.flags.inputs) > 1}
+		if err := run(); err != nil {
+			if b.out.fault == nil {
+				fault = err
+			}
+			return err
+		}
+		return errors.Join(b.out.close(), buffered.Flush())
+	})
+	return cmp.Or(fault, err)
+}
+
+// read goes through the files.
+func (b *backtest) read(ctx context.Context, in *source.Files) error {
+	err := app.EachMessage(ctx, in, func(m *source.Message) error {
+		if m.Err != nil {
+			return m.Err
+		}
+		if err := b.message(ctx, m); err != nil {
+			return fmt.Errorf("%s: %w", m.Partition.Topic, err)
+		}
+		b.screen.Rows(m.Record.NumRows())
+		return nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case b.schema == nil:
+		return errors.New("the files have no rows")
+	case !b.passed:
+		return fmt.Errorf("--until %s is not before the end: the files have %s, and all are in the normal stretch", b.flags.until, plural.Count(b.row, "row"))
+	}
+	return nil
+}
+
+// message takes the rows of a message, as many at a time as are written together.
+func (b *backtest) message(ctx context.Context, m *source.Message) error {
+	rec := m.Record
+	if rec.NumRows() == 0 {
+		return nil
+	}
+	if b.schema == nil {
+		if err := b.begin(rec); err != nil {
+			return err
+		}
+	}
+	if err := app.SameColumns(b.schema, rec.Schema()); err != nil {
+		return fmt.Errorf("%w: all inputs need the columns of the first, %s", err, b.flags.inputs[0])
+	}
+	for from := int64(0); from < rec.NumRows(); from += b.chunk {
+		part := rec.NewSlice(from, min(from+b.chunk, rec.NumRows()))
+		err := b.rows(ctx, part)
+		part.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunkBytes is about what rows take that are written together.
+const chunkBytes = 4 << 20
+
+// begin chooses the features by the first rows.
+func (b *backtest) begin(rec arrow.Record) error {
+	b.schema = rec.Schema()
+	if err := b.columns.find(b.schema); err != nil {
+		return err
+	}
+	part := b.columns.without(rec)
+	defer part.Release()
+	features, leftOut, err := minibatch.Choose(part, b.config.Source.Features)
+	if err != nil {
+		return err
+	}
+	if len(leftOut) > 0 {
+		reasons := make([]string, len(leftOut))
+		for i, j := range leftOut {
+			reasons[i] = j.Column.Name + ": " + j.Reason
+		}
+		b.log.Warn("not every column of numbers is learnt; name the columns with --features to choose others", "learnt", features.Names, "left_out", reasons)
+	}
+	b.learnt = project(b.schema, minibatch.ColumnsOf(features.Names))
+	b.lanes = lanes{config: b.config, log: b.log, features: features.Names}
+	if err := b.lanes.open(); err != nil {
+		return err
+	}
+	each := int64(8*b.schema.NumFields() + 8*len(features.Names))
+	b.chunk = min(max(chunkBytes/each, 1), 1<<16)
+	if b.out != nil {
+		return b.out.begin(b.schema, system.OutputOf(b.config), len(features.Names), b.columns.model != "")
+	}
+	return nil
+}
+
+// rows takes rows that are written together.
+func (b *backtest) rows(ctx context.Context, rec arrow.Record) error {
+	c, err := b.columns.of(rec, b.row)
+	if err != nil {
+		return err
+	}
+	defer c.release()
+	n := int(rec.NumRows())
+	done := make([]scored, n)
+	normal := 0
+	for !b.passed && normal < n && b.until.holds(b.row+int64(normal), c.at(normal)) {
+		normal++
+	}
+	if err := b.part(ctx, rec, c, 0, normal, done); err != nil {
+		return err
+	}
+	if normal < n && !b.passed {
+		b.passed = true
+		if err := b.lanes.score(ctx, b.flags.until != ""); err != nil {
+			return err
+		}
+	}
+	if err := b.part(ctx, rec, c, normal, n, done); err != nil {
+		return err
+	}
+	if err := b.count(c, normal, done); err != nil {
+		return err
+	}
+	b.row += int64(n)
+	if b.out != nil {
+		return b.out.write(rec, done)
+	}
+	return nil
+}
+
+// part scores and learns some of the rows, each in the lane of its model, and notes what they have become.
+func (b *backtest) part(ctx context.Context, rec arrow.Record, c *cells, from, to int, done []scored) error {
+	if from == to {
+		return nil
+	}
+	if b.columns.model == "" {
+		part := rec.NewSlice(int64(from), int64(to))
+		defer part.Release()
+		return b.lanes.one.rows(ctx, part, func(first int, made scored) {
+			for i := range int(made.rows.NumRows()) {
+				done[from+first+i] = made.row(i)
+			}
+		})
+	}
+	groups, order := map[string][]int{}, []string{}
+	for i := from; i < to; i++ {
+		value, ok := c.model.At(i)
+		if !ok {
+			continue // a row without a value has no model
+		}
+		if groups[value] == nil {
+			order = append(order, value)
+		}
+		groups[value] = append(groups[value], i)
+	}
+	for _, value := range order {
+		l, err := b.lanes.of(value)
+		if err != nil {
+			return err
+		}
+		own, err := pick(rec, b.learnt, groups[value])
+		if err != nil {
+			return err
+		}
+		err = l.rows(ctx, own, func(first int, made scored) {
+			for i := range int(made.rows.NumRows()) {
+				done[groups[value][first+i]] = made.row(i)
+			}
+		})
+		own.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// count counts the scores of rows, and judges those behind the normal stretch.
+func (b *backtest) count(c *cells, normal int, done []scored) error {
+	for i := normal; i < len(done); i++ {
+		row := b.row + int64(i)
+		score, ok := done[i].score()
+		if ok {
+			b.scored++
+			if b.first < 0 {
+				b.first = row
+			}
+		}
+		if err := b.judge.add(c, i, row, score, ok); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report says what came of it.
+func (b *backtest) report(w io.Writer) error {
+	r := Result{Rows: b.row, Scored: b.scored, Seconds: time.Since(b.screen.Start).Seconds()}
+	if b.judge.labelled {
+		r.Faults = &b.judge.faults
+		r.AP, r.AUC = b.judge.figures()
+	}
+	if b.flags.json {
+		return json.NewEncoder(w).Encode(r)
+	}
+	text := fmt.Sprintf("%s of %d features in %.1f s: %d scored", plural.Count(r.Rows, "row"), len(b.lanes.features), r.Seconds, r.Scored)
+	if r.Scored > 0 {
+		text += fmt.Sprintf(", from row %d on, with %s", b.first, plural.Count(b.lanes.published, "version"))
+		if b.columns.model != "" {
+			text += " of " + plural.Count(len(b.lanes.all), "model")
+		}
+	} else {
+		text += ": there were too few rows for a model"
+	}
+	if r.Faults != nil {
+		text += fmt.Sprintf("\n%s in the labels: AP %s, AUC %s of %s", plural.Count(*r.Faults, "fault"), app.Maybe(r.AP), app.Maybe(r.AUC), b.lanes.column)
+	}
+	_, err := fmt.Fprintln(w, text)
+	return err
+}
+
+// until is where the normal stretch ends; the zero value is before the first row.
+type until struct {
+	rows   int64
+	micros int64 // since 1970
+	timed  bool
+}
+
+func parseUntil(text string, timed bool) (until, error) {
+	if text == "" {
+		return until{}, nil
+	}
+	if rows, err := strconv.ParseInt(text, 10, 64); err == nil && rows > 0 {
+		return until{rows: rows}, nil
+	}
+	at, ok := format.ParseTime(text)
+	switch {
+	case !ok:
+		return until{}, app.UsageError("--until %s: want a number of rows, or a time such as 2026-01-31 or 2026-01-31T12:00:00Z", text)
+	case !timed:
+		return until{}, app.UsageError("--until %s is a time: say with --time which column has the time of each row", text)
+	}
+	return until{micros: at.UnixMicro(), timed: true}, nil
+}
+
+// holds reports whether a row is in the normal stretch, if those before it are.
+func (u *until) holds(row int64, at moment) bool {
+	if u.timed {
+		return !at.known || at.micros < u.micros
+	}
+	return row < u.rows
+}
+
+// project is a schema of some of the columns.
+func project(schema *arrow.Schema, columns []string) *arrow.Schema {
+	fields := slices.DeleteFunc(slices.Clone(schema.Fields()), func(f arrow.Field) bool {
+		return !slices.ContainsFunc(columns, func(c string) bool { return c == f.Name || len(c) > len(f.Name) && c[:len(f.Name)+1] == f.Name+"." })
+	})
+	return arrow.NewSchema(fields, nil)
+}
+
+// pick is some rows of the columns of a schema.
+func pick(rec arrow.Record, schema *arrow.Schema, rows []int) (arrow.Record, error) {
+	columns := make([]arrow.Array, schema.NumFields())
+	for k := range columns {
+		col := rec.Column(rec.Schema().FieldIndices(schema.Field(k).Name)[0])
+		var err error
+		if columns[k], err = gathered(len(rows), func(i int) (arrow.Array, int) { return col, rows[i] }); err != nil {
+			return nil, err
+		}
+		defer columns[k].Release()
+	}
+	return array.NewRecord(schema, columns, int64(len(rows))), nil
+}

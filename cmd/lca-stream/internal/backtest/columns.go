@@ -1,0 +1,171 @@
+package backtest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/source/format"
+)
+
+// columns are the columns that say something of a row and are never learnt; "": there is none.
+type columns struct {
+	time, key, labels string
+	model             string // whose values have models of their own
+}
+
+func (c *columns) names() []string {
+	return slices.DeleteFunc([]string{c.time, c.key, c.labels, c.model}, func(name string) bool { return name == "" })
+}
+
+// find refuses columns that are not there.
+func (c *columns) find(schema *arrow.Schema) error {
+	for _, named := range []struct{ flag, name string }{{"--time", c.time}, {"--key", c.key}, {"--labels", c.labels}, {"model.by", c.model}} {
+		if n := len(schema.FieldIndices(named.name)); named.name != "" && n != 1 {
+			return fmt.Errorf("%s: there are %d columns %q", named.flag, n, named.name)
+		}
+	}
+	if c.time == "" {
+		return nil
+	}
+	_, err := momentsOf(array.MakeArrayOfNull(memory.DefaultAllocator, schema.Field(schema.FieldIndices(c.time)[0]).Type, 0), c.time)
+	return err
+}
+
+// without is a record without these columns.
+func (c *columns) without(rec arrow.Record) arrow.Record {
+	var fields []arrow.Field
+	var kept []arrow.Array
+	for i, f := range rec.Schema().Fields() {
+		if !slices.Contains(c.names(), f.Name) {
+			fields, kept = append(fields, f), append(kept, rec.Column(i))
+		}
+	}
+	return array.NewRecord(arrow.NewSchema(fields, nil), kept, rec.NumRows())
+}
+
+// cells are the values of these columns in some rows.
+type cells struct {
+	first  int64 // row
+	times  []moment
+	labels func(i int) (label, error) // nil: there is no column
+	key    modelkey.Values
+	model  modelkey.Values
+}
+
+// of reads a record, whose first row has that number.
+func (c *columns) of(rec arrow.Record, first int64) (*cells, error) {
+	v := &cells{first: first}
+	column := func(name string) arrow.Array { return rec.Column(rec.Schema().FieldIndices(name)[0]) }
+	var err error
+	if c.time != "" {
+		if v.times, err = momentsOf(column(c.time), c.time); err != nil {
+			return nil, fmt.Errorf("from row %d on: %w", first, err)
+		}
+	}
+	if c.labels != "" {
+		if v.labels, err = labelsIn(column(c.labels), c.labels); err != nil {
+			return nil, err
+		}
+	}
+	if c.key != "" {
+		if v.key, err = (modelkey.By{Place: modelkey.Column, Name: c.key}).Column(rec); err != nil {
+			return nil, err
+		}
+	}
+	if c.model != "" {
+		if v.model, err = (modelkey.By{Place: modelkey.Column, Name: c.model}).Column(rec); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (v *cells) release() {
+	v.key.Release()
+	v.model.Release()
+}
+
+// at is the time of a row.
+func (v *cells) at(i int) moment {
+	if v.times == nil {
+		return moment{}
+	}
+	return v.times[i]
+}
+
+// moment is the time of a row.
+type moment struct {
+	micros int64 // since 1970
+	known  bool
+}
+
+// momentsOf reads the times of a column.
+func momentsOf(col arrow.Array, name string) ([]moment, error) {
+	of, err := momentOf(col)
+	if err != nil {
+		return nil, fmt.Errorf("--time: column %q %w", name, err)
+	}
+	all := make([]moment, col.Len())
+	for i := range all {
+		if col.IsNull(i) {
+			continue
+		}
+		if all[i].micros, all[i].known = of(i); !all[i].known {
+			return nil, fmt.Errorf("--time: column %q has %q, which is no time", name, col.ValueStr(i))
+		}
+	}
+	return all, nil
+}
+
+// momentOf returns what reads the time of a row that is not null.
+func momentOf(col arrow.Array) (func(i int) (int64, bool), error) {
+	switch col := col.(type) {
+	case *array.Null:
+		return func(int) (int64, bool) { return 0, false }, nil
+	case *array.Timestamp:
+		unit := col.DataType().(*arrow.TimestampType).Unit
+		return func(i int) (int64, bool) { return col.Value(i).ToTime(unit).UnixMicro(), true }, nil
+	case *array.Date32:
+		return func(i int) (int64, bool) { return col.Value(i).ToTime().UnixMicro(), true }, nil
+	case *array.Date64:
+		return func(i int) (int64, bool) { return col.Value(i).ToTime().UnixMicro(), true }, nil
+	case *array.String:
+		return func(i int) (int64, bool) { return microsOf(col.Value(i)) }, nil
+	case *array.LargeString:
+		return func(i int) (int64, bool) { return microsOf(col.Value(i)) }, nil
+	case *array.Int64:
+		return func(i int) (int64, bool) { return epoch(float64(col.Value(i))) }, nil
+	case *array.Int32:
+		return func(i int) (int64, bool) { return epoch(float64(col.Value(i))) }, nil
+	case *array.Uint64:
+		return func(i int) (int64, bool) { return epoch(float64(col.Value(i))) }, nil
+	case *array.Uint32:
+		return func(i int) (int64, bool) { return epoch(float64(col.Value(i))) }, nil
+	case *array.Float64:
+		return func(i int) (int64, bool) { return epoch(col.Value(i)) }, nil
+	}
+	return nil, fmt.Errorf("is %s; want a time, a date, text or numbers", col.DataType())
+}
+
+func microsOf(text string) (int64, bool) {
+	at, ok := format.ParseTime(text)
+	return at.UnixMicro(), ok
+}
+
+// epoch is a time since 1970 in seconds, milliseconds, microseconds or nanoseconds, by its size: each unit from the year 1973 of the next one on.
+func epoch(v float64) (int64, bool) {
+	const least = 1e11 // of milliseconds
+	unit := 1e6
+	for v := math.Abs(v); v >= least && unit > 1e-3; v /= 1e3 {
+		unit /= 1e3
+	}
+	micros := v * unit
+	return int64(micros), math.Abs(micros) < float64(math.MaxInt64/int64(time.Microsecond))
+}

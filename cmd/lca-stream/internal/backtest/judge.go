@@ -1,0 +1,259 @@
+package backtest
+
+import (
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+)
+
+// label is what is known of a row.
+type label int8
+
+const (
+	unknown label = iota
+	normal
+	faulty
+)
+
+// labelsIn returns what reads a column of 0 and 1.
+func labelsIn(col arrow.Array, name string) (func(i int) (label, error), error) {
+	var of func(i int) float64
+	switch col := col.(type) {
+	case *array.Boolean:
+		of = func(i int) float64 {
+			if col.Value(i) {
+				return 1
+			}
+			return 0
+		}
+	case *array.Int8:
+		of = func(i int) float64 { return float64(col.Value(i)) }
+	case *array.Int16:
+		of = func(i int) float64 { return float64(col.Value(i)) }
+	case *array.Int32:
+		of = func(i int) float64 { return float64(col.Value(i)) }
+	case *array.Int64:
+		of = func(i int) float64 { return float64(col.Value(i)) }
+	case *array.Uint8:
+		of = func(i int) float64 { return float64(col.Value(i)) }
+	case *array.Float32:
+		of = func(i int) float64 { return float64(col.Value(i)) }
+	case *array.Float64:
+		of = col.Value
+	case *array.Null:
+		of = func(int) float64 { return 0 }
+	default:
+		return nil, fmt.Errorf("--labels: column %q is %s; want numbers or booleans", name, col.DataType())
+	}
+	return func(i int) (label, error) {
+		switch {
+		case col.IsNull(i):
+			return unknown, nil
+		case of(i) == 0:
+			return normal, nil
+		case of(i) == 1:
+			return faulty, nil
+		}
+		return unknown, fmt.Errorf("--labels: column %q has %s; want 0 and 1", name, col.ValueStr(i))
+	}, nil
+}
+
+// spans are labelled stretches, in order and apart: of rows, or of times in µs.
+type spans struct {
+	timed    bool
+	from, to []int64 // inclusive
+}
+
+// mostSpans bounds the lines of a file of labels.
+const mostSpans = 1 << 20
+
+// labelsOf finds out what --labels names: a file by its ending, or else a column.
+func labelsOf(name string, timed bool) (column string, _ *spans, err error) {
+	if !strings.EqualFold(filepath.Ext(name), ".csv") {
+		return name, nil, nil
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return "", nil, err
+	}
+	defer func() { _ = f.Close() }()
+	s, err := readSpans(f)
+	if err != nil {
+		return "", nil, app.UsageError("--labels %s: %v", name, err)
+	}
+	if s.timed && !timed {
+		return "", nil, app.UsageError("--labels %s has times: say with --time which column has the time of each row", name)
+	}
+	return "", s, nil
+}
+
+// readSpans reads lines of from,to.
+func readSpans(from io.Reader) (*spans, error) {
+	r := csv.NewReader(from)
+	r.TrimLeadingSpace, r.ReuseRecord = true, true
+	head, err := r.Read()
+	if err != nil || !slices.Equal(head, []string{"from", "to"}) {
+		return nil, errors.New(`want a first line "from,to", and then rows, counted from 0, or times`)
+	}
+	type span struct{ from, to int64 }
+	var all []span
+	s := &spans{}
+	for line := 2; ; line++ {
+		fields, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		var one span
+		from, timed, err1 := end(fields[0])
+		to, timedTo, err2 := end(fields[1])
+		one.from, one.to = from, to
+		switch err := cmp.Or(err1, err2); {
+		case err != nil:
+			return nil, fmt.Errorf("line %d: %w", line, err)
+		case timed != timedTo || len(all) > 0 && timed != s.timed:
+			return nil, fmt.Errorf("line %d: rows and times stand next to each other", line)
+		case to < from:
+			return nil, fmt.Errorf("line %d: it ends before it begins", line)
+		case len(all) == mostSpans:
+			return nil, fmt.Errorf("it has more than %d lines", mostSpans)
+		}
+		s.timed, all = timed, append(all, one)
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	for _, one := range all {
+		if last := len(s.to) - 1; last >= 0 && one.from <= s.to[last] {
+			s.to[last] = max(s.to[last], one.to)
+			continue
+		}
+		s.from, s.to = append(s.from, one.from), append(s.to, one.to)
+	}
+	return s, nil
+}
+
+// end reads one end of a span.
+func end(text string) (at int64, timed bool, err error) {
+	if at, err = strconv.ParseInt(text, 10, 64); err == nil {
+		return at, false, nil
+	}
+	at, timed = microsOf(text)
+	if !timed {
+		return 0, false, fmt.Errorf("%q is neither a row nor a time", text)
+	}
+	return at, true, nil
+}
+
+// of is the label of a row.
+func (s *spans) of(row int64, at moment) label {
+	v := row
+	if s.timed {
+		if v = at.micros; !at.known {
+			return unknown
+		}
+	}
+	if i := sort.Search(len(s.to), func(i int) bool { return s.to[i] >= v }); i < len(s.to) && s.from[i] <= v {
+		return faulty
+	}
+	return normal
+}
+
+// judge compares scores with labels, row by row. It takes eight bytes for each row that is judged.
+type judge struct {
+	labelled bool
+	spans    *spans // nil: labels are a column
+	faults   int
+
+	open  map[string]bool // series whose last row is faulty
+	rows  []judged
+	worst int // faulty ones among rows
+}
+
+type judged struct {
+	score  float32
+	faulty bool
+}
+
+// add judges a row. One without a score is none that could be told from the others, and is left out.
+func (j *judge) add(c *cells, i int, row int64, score float32, hasScore bool) (err error) {
+	if !j.labelled {
+		return nil
+	}
+	is := unknown
+	if j.spans != nil {
+		is = j.spans.of(row, c.at(i))
+	} else if is, err = c.labels(i); err != nil {
+		return fmt.Errorf("row %d: %w", row, err)
+	}
+	if j.fault(c, i, is); is == unknown || !hasScore {
+		return nil
+	}
+	j.rows = append(j.rows, judged{score, is == faulty})
+	if is == faulty {
+		j.worst++
+	}
+	return nil
+}
+
+// fault counts a fault where one begins in a series.
+func (j *judge) fault(c *cells, i int, is label) {
+	series := ""
+	if c.key.Len() > 0 {
+		series, _ = c.key.At(i)
+	}
+	open := j.open[series]
+	switch {
+	case is == faulty && !open:
+		j.faults++
+		if j.open == nil {
+			j.open = map[string]bool{}
+		}
+		j.open[strings.Clone(series)] = true
+	case is == normal && open:
+		delete(j.open, series)
+	}
+}
+
+// figures are the average precision and the area under the ROC curve; nil where there are no faulty rows, or no others.
+//
+//	AP = Σ_k (R_k − R_{k−1}) P_k,   AUC = P(score of a faulty row > that of another) + ½ P(equal)
+//
+// over the thresholds k, of which equal scores are one.
+func (j *judge) figures() (ap, auc *float64) {
+	n := len(j.rows)
+	if j.worst == 0 || j.worst == n {
+		return nil, nil
+	}
+	slices.SortFunc(j.rows, func(a, b judged) int { return cmp.Compare(b.score, a.score) })
+	var precision, area, hits float64
+	for from := 0; from < n; {
+		to, now := from, 0.0
+		for ; to < n && j.rows[to].score == j.rows[from].score; to++ {
+			if j.rows[to].faulty {
+				now++
+			}
+		}
+		others := float64(to-from) - now
+		area += others * (hits + now/2)
+		hits += now
+		precision += now * hits / float64(to)
+		from = to
+	}
+	precision /= hits
+	area /= hits * (float64(n) - hits)
+	return &precision, &area
+}

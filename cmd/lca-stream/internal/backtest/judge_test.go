@@ -1,0 +1,90 @@
+package backtest
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Average precision and area under the ROC curve are those of scikit-learn 1.9, equal scores included.
+func TestFigures(t *testing.T) {
+	for name, c := range map[string]struct {
+		scores  []float32
+		faulty  string
+		ap, auc float64
+	}{
+		"of its documentation": {[]float32{0.1, 0.4, 0.35, 0.8}, "0011", 0.8333333333333333, 0.75},
+		"all equal":            {[]float32{1, 1, 1, 1}, "0101", 0.5, 0.5},
+		"some equal":           {[]float32{3, 2, 2, 2, 1, 0}, "101001", 0.6666666666666666, 0.5555555555555556},
+		"apart":                {[]float32{-1, 5, -2, 6}, "0101", 1, 1},
+		"the wrong way":        {[]float32{5, -1, 6, -2}, "0101", 0.4166666666666667, 0},
+	} {
+		j := judge{}
+		for i, s := range c.scores {
+			j.rows = append(j.rows, judged{s, c.faulty[i] == '1'})
+			if c.faulty[i] == '1' {
+				j.worst++
+			}
+		}
+		ap, auc := j.figures()
+		if math.Abs(*ap-c.ap) > 1e-12 || math.Abs(*auc-c.auc) > 1e-12 {
+			t.Errorf("%s: AP %v, AUC %v, want %v and %v", name, *ap, *auc, c.ap, c.auc)
+		}
+	}
+	if ap, auc := (&judge{rows: []judged{{1, false}}}).figures(); ap != nil || auc != nil {
+		t.Error("there are figures without a faulty row")
+	}
+}
+
+func TestSpans(t *testing.T) {
+	s, err := readSpans(strings.NewReader("from,to\n7,9\n2,3\n3,4\n9,9\n20,20\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var is string
+	for row := range int64(22) {
+		is += string("?-x"[s.of(row, moment{})])
+	}
+	if want := "--xxx--xxx----------x-"; is != want {
+		t.Errorf("%s, want %s", is, want)
+	}
+	s, err = readSpans(strings.NewReader("from,to\n2026-01-01,2026-01-01T12:00:00+01:00\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	noon, _ := microsOf("2026-01-01T11:00:00Z")
+	got := []label{s.of(0, moment{noon, true}), s.of(0, moment{noon + 1, true}), s.of(0, moment{})}
+	if diff := cmp.Diff([]label{faulty, normal, unknown}, got); diff != "" {
+		t.Error(diff)
+	}
+	for text, says := range map[string]string{
+		"":                                      `first line "from,to"`,
+		"begin,end\n1,2\n":                      `first line "from,to"`,
+		"from,to\n1,x\n":                        `line 2: "x" is neither a row nor a time`,
+		"from,to\n3,1\n":                        "line 2: it ends before it begins",
+		"from,to\n1,2026-01-01":                 "line 2: rows and times stand next to each other",
+		"from,to\n1,2\n1,2,3\n":                 "wrong number of fields",
+		"from,to\n1,2\n2026-01-01,2026-01-02\n": "line 3: rows and times stand next to each other",
+	} {
+		if _, err := readSpans(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v does not say %q", text, err, says)
+		}
+	}
+}
+
+// Numbers are times by their size.
+func TestEpoch(t *testing.T) {
+	want, _ := microsOf("2026-05-03T10:14:00.5Z")
+	for _, v := range []float64{1777803240.5, 1777803240.5e3, 1777803240.5e6, 1777803240.5e9} {
+		if got, ok := epoch(v); !ok || got != want {
+			t.Errorf("%v is %d, want %d", v, got, want)
+		}
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1), 1e30} {
+		if _, ok := epoch(v); ok {
+			t.Errorf("%v is a time", v)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package backtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
+	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// publishedRows is the number of learnt rows between two models, once there have been so many. Rows decide, and no clock, so that the scores are
+// the same each time.
+const publishedRows = 1000
+
+// lanes are the models of a backtest, each with its learner and its transform.
+type lanes struct {
+	config   *config.Config
+	log      *slog.Logger
+	features []string
+	column   string // the score that is judged
+
+	learner   online.Config
+	engines   *transform.Engines
+	one       *lane            // without model.by
+	all       map[string]*lane // with model.by, by value
+	order     []*lane          // of all
+	each      int64            // bytes of one
+	scoring   bool             // the normal stretch has ended
+	published int              // versions that rows were scored with
+}
+
+// lane is one model: a learner, and the transform that has its newest version.
+type lane struct {
+	*lanes
+	id      string
+	learner *learn.Learn
+	read    snapshot.Assembler // of what the learner publishes
+	offline *transform.Offline
+	newest  *snapshot.Snapshot // nil: there is none
+	adopted uint64             // version of offline's; 0: none
+	keyed   bool
+	row     int64 // of the lane's next row
+	msgs    []source.Message
+	made    []arrow.Record // of the rows that were scored last
+}
+
+// open makes ready for rows with the features.
+func (s *lanes) open() (err error) {
+	if s.learner, err = s.config.Learner(s.config.LCA.Rank + 1); err != nil {
+		return err
+	}
+	s.engines = transform.NewEngines(1, 8<<20)
+	s.column = s.config.Transform.Column + "_score"
+	_, about, _ := checkpoint.CheckpointBytes(s.learner.Neighbours, len(s.features))
+	s.each = 2 * int64(about) // what a learner needs to find its way in its state is about as much again
+	if !s.config.Model.By.Keyed() {
+		s.one, err = s.lane(s.config.Snapshot.ModelID, false)
+		return err
+	}
+	s.all = map[string]*lane{}
+	return nil
+}
+
+// of is the lane of a value of model.by.
+func (s *lanes) of(value string) (*lane, error) {
+	if l := s.all[value]; l != nil {
+		return l, nil
+	}
+	if most := max(1, int64(s.config.Model.Memory)/s.each); int64(len(s.all)) >= most {
+		return nil, fmt.Errorf("model.by: there are more than %d values, and %d MiB (model.memory) take no more models: raise it, or backtest some of the values", most, s.config.Model.Memory>>20)
+	}
+	l, err := s.lane(modelkey.ID(s.config.Snapshot.ModelID, 0, []byte(value)), true)
+	if err != nil {
+		return nil, err
+	}
+	s.all[string([]byte(value))] = l // the value is in the memory of a record
+	s.order = append(s.order, l)
+	return l, nil
+}
+
+func (s *lanes) lane(id string, keyed bool) (*lane, error) {
+	c := s.config
+	counts := stats.NewStats()
+	l := &lane{lanes: s, id: id, keyed: keyed, read: snapshot.Assembler{Retain: 1, Only: id}}
+	l.learner = &learn.Learn{LearnConfig: learn.LearnConfig{
+		ModelID: id, Topic: c.Snapshot.Topic, Keep: 2, SnapshotRows: publishedRows, Columns: c.Source.Features, Learner: s.learner,
+		StopAtRow: c.Source.OnInvalid == reject.StopAtRow, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now,
+		Start: func(context.Context, source.Offsets) (source.Offsets, error) {
+			return source.Offsets{l.partition(): 0}, nil
+		},
+	}}
+	if len(c.Source.Features) == 0 {
+		l.learner.Columns = minibatch.ColumnsOf(s.features)
+	}
+	if _, err := l.learner.Rewind(context.Background()); err != nil {
+		return nil, err
+	}
+	out := system.OutputOf(c)
+	out.Passthrough, out.Models, out.Score = false, false, true
+	l.offline = transform.NewOffline(nil, transform.TransformConfig{
+		Columns: l.learner.Columns, Output: out, Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
+		OnInvalid: c.Source.OnInvalid, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
+	})
+	return l, nil
+}
+
+func (l *lane) partition() source.Partition { return source.Partition{Topic: l.config.Source.Topic} }
+
+// score ends the normal stretch: from now on rows are scored. ends says that its rows are learnt before, however few they are.
+func (s *lanes) score(ctx context.Context, ends bool) error {
+	s.scoring = true
+	all := s.order
+	if s.one != nil {
+		all = []*lane{s.one}
+	}
+	var none error
+	there := false
+	for _, l := range all {
+		if ends {
+			if err := l.finish(ctx); errors.As(err, new(*reject.Stop)) { // its rows make no model yet
+				none = err
+			} else if err != nil {
+				return err
+			}
+		}
+		there = there || l.newest != nil
+		l.adopt()
+	}
+	if ends && !there {
+		return fmt.Errorf("the normal stretch (--until) makes no model: %w", none)
+	}
+	return nil
+}
+
+// finish learns what is left of the normal stretch, as a replay does at the end of its range.
+func (l *lane) finish(ctx context.Context) error {
+	l.learner.LearnRest = true
+	work, err := l.learner.Finish(ctx)
+	l.learner.LearnRest = false
+	if err != nil {
+		return err
+	}
+	return l.publish(work)
+}
+
+// scored are rows that a version has scored, or one of them.
+type scored struct {
+	rows    arrow.Record // the columns that the transform adds; nil: there are none
+	at      int          // of the one
+	id      string       // of the model; "": there is none
+	version uint64       // 0: there is no model
+	column  int          // of the score
+}
+
+func (s scored) row(i int) scored { s.at = i; return s }
+
+// score is the score of the row; false: it has none.
+func (s scored) score() (float32, bool) {
+	if s.rows == nil || s.version == 0 {
+		return 0, false
+	}
+	col := s.rows.Column(s.column).(*array.Float32)
+	return col.Value(s.at), col.IsValid(s.at)
+}
+
+// rows scores rows with the newest version and then learns them, minibatch by minibatch. take gets what they have become.
+func (l *lane) rows(ctx context.Context, rec arrow.Record, take func(first int, made scored)) error {
+	n := rec.NumRows()
+	for from := int64(0); from < n; {
+		part := rec.NewSlice(from, min(n, from+int64(l.learner.Room())))
+		err := l.score(ctx, part)
+		first := int(from)
+		for _, made := range l.made {
+			take(first, scored{rows: made, id: l.id, version: l.adopted, column: made.Schema().FieldIndices(l.column)[0]})
+			first += int(made.NumRows())
+		}
+		// What scores the last rows of a series together has its place here: part is scored by version l.adopted, and not yet learnt.
+		if err == nil {
+			err = l.learn(ctx, part)
+		}
+		from += part.NumRows()
+		part.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// score whitens and scores rows with the version that is adopted, into made. Without one the results are null.
+func (l *lane) score(ctx context.Context, part arrow.Record) error {
+	l.made = l.made[:0]
+	m := source.Message{Partition: l.partition(), Offset: l.row, Row: int(l.row) + 1, Record: part}
+	return l.offline.Take(ctx, &m, func(pieces ...[]byte) error {
+		in, err := ipc.NewReader(bytes.NewReader(bytes.Join(pieces, nil)))
+		if err != nil {
+			return err
+		}
+		defer in.Release()
+		for in.Next() {
+			rec := in.Record()
+			rec.Retain()
+			l.made = append(l.made, rec)
+		}
+		return in.Err()
+	})
+}
+
+// learn learns rows, and adopts the version that they may have made due. In a live pipeline the rows of a partition are told apart by their
+// messages, here one for each row, and those of a model of a key by their number.
+func (l *lane) learn(ctx context.Context, part arrow.Record) error {
+	l.msgs = l.msgs[:0]
+	n := part.NumRows()
+	if l.keyed {
+		l.msgs = append(l.msgs, source.Message{Partition: l.partition(), Offset: l.row, Row: int(l.row) + 1, Record: part})
+	} else {
+		for i := range n {
+			one := part.NewSlice(i, i+1)
+			defer one.Release()
+			l.msgs = append(l.msgs, source.Message{Partition: l.partition(), Offset: l.row + i, Record: one})
+		}
+	}
+	l.row += n
+	work, err := l.learner.Do(ctx, source.Batch{Messages: l.msgs})
+	if err != nil {
+		return err
+	}
+	return l.publish(work)
+}
+
+// publish takes what the learner puts on the snapshot topic, as a transform that follows it.
+func (l *lane) publish(work pipeline.Work) error {
+	if len(work.Messages) == 0 {
+		return nil
+	}
+	for _, m := range work.Messages {
+		if err := l.read.Add(m.Key, m.Value, m.Headers, m.Time); err != nil {
+			return err
+		}
+	}
+	l.learner.Kept()
+	var ok bool
+	if l.newest, ok = l.read.Newest(l.id); !ok {
+		return errors.New("backtest: internal error: a model that was published is not whole")
+	}
+	l.adopt()
+	return nil
+}
+
+// adopt scores the rows to come with the newest version.
+func (l *lane) adopt() {
+	if l.scoring && l.newest != nil && l.newest.Version != l.adopted {
+		l.offline.Adopt(l.newest)
+		l.adopted = l.newest.Version
+		l.published++
+	}
+}
