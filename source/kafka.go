@@ -40,9 +40,8 @@ type KafkaConfig struct {
 	// reading goes on at gap.Start; otherwise Read returns its error. If OnGap is nil, Read returns gap.
 	OnGap func(ctx context.Context, gap *OffsetError) error
 
-	Claim           Claim // template of the claims; Read fills in Next
-	ReadUncommitted bool
-	Decoder         *format.Decoder // nil: values stay bytes; a null value has no record either way
+	Claim   Claim           // template of the claims; Read fills in Next
+	Decoder *format.Decoder // nil: values stay bytes; a null value has no record either way
 
 	MaxMessageBytes int                  // of one value: the Decoder refuses larger ones, and batches of 4 times this, or of 16 MiB if that is more, are rejected; default 16 MiB
 	GatherBytes     int                  // Read returns when it has this much; default 4 MiB
@@ -402,7 +401,6 @@ func (k *Kafka) start() {
 			Epochs:          k.epochs,
 			TopicID:         k.topics[p.Topic],
 			Remedy:          remedyRecreated,
-			ReadUncommitted: k.config.ReadUncommitted,
 			SetAside:        true,
 			MaxBytes:        max(k.config.GatherBytes, leastFetch),
 			MaxMessageBytes: k.config.MaxMessageBytes,
@@ -524,9 +522,6 @@ func (k *Kafka) note(p Partition, got *Fetched) (more bool) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.ends[p] = Lag{High: got.HighWatermark, Stable: got.LastStable}
-	if k.config.ReadUncommitted {
-		return got.Next < got.HighWatermark
-	}
 	return got.Next < got.LastStable
 }
 

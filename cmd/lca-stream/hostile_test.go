@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -83,7 +84,7 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 		return path
 	}
 	input := write("in "+hostile+".arrows", arrowStream(t, strings.Join(rows, "\n")))
-	file := write("stream.yaml", fmt.Sprintf("kafka: {brokers: [%q]}\nlca: {neighbours: 200, warmup_rows: 100}\nhttp: {listen: \"\"}\nlogger: {format: text}\n", b.Addrs()[0]))
+	file := write("stream.yaml", fmt.Sprintf("kafka: {brokers: [%q]}\nlca: {neighbours: 200, warmup_rows: 100}\nhttp: {listen: \"\"}\n", b.Addrs()[0]))
 	model, bad := filepath.Join(dir, "model.arrows"), filepath.Join(dir, "hostile.arrows")
 
 	c := &commands{t: t}
@@ -167,15 +168,15 @@ func forge(t *testing.T, b *kafkatest.Broker, topic string, r kafka.Record) {
 // The log is what a terminal shows of a process that stays, in either format, and the line that ends it.
 func TestNothingInTheLogCommandsTheTerminal(t *testing.T) {
 	c := &commands{t: t}
-	for _, format := range []config.Choice{config.LogText, config.LogJSON} {
+	for format, logger := range map[string]func(*app.Program, config.Logger) *slog.Logger{"text": (*app.Program).TextLogger, "JSON": (*app.Program).Logger} {
 		p, _, stderr := inTest()
 		p.Log = nil
 		execute(t.Context(), p, []string{"version"}) // its streams are those of a command
-		log := p.Logger(config.Logger{Level: config.LevelInfo, Format: format})
+		log := logger(p, config.Logger{Level: config.LevelInfo})
 		log.Warn(hostile, "error", errors.New(hostile), hostile, hostile, "at", time.Now())
-		c.quoted(string(format), stderr.String())
+		c.quoted(format, stderr.String())
 		p.Complain(&app.ExitError{Code: app.ExitFailed, Err: errors.Join(errors.New(hostile), errors.New(hostile))})
 		p.Complain(config.Faults{{File: hostile, Message: hostile, Path: hostile}})
-		c.quoted(string(format), stderr.String())
+		c.quoted(format, stderr.String())
 	}
 }

@@ -37,7 +37,7 @@ type process struct {
 
 func start(b *testing.B, binary string, args []string) *process {
 	b.Helper()
-	cmd := exec.Command(binary, append(args, "--set", "logger.format=json")...)
+	cmd := exec.Command(binary, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), "GOMAXPROCS="+threads())
 	stderr, err := cmd.StderrPipe()

@@ -38,7 +38,7 @@ func TestWrongBrokerIsSaid(t *testing.T) {
 			commands = []string{"run", "snapshot list", "topics init", "doctor"}
 		}
 		file := filepath.Join(t.TempDir(), "stream.yaml")
-		text := "kafka: {brokers: [" + address + "]}\nsource: {topic: events, features: [a, b]}\nhttp: {listen: \"\"}\nlogger: {format: json}\n"
+		text := "kafka: {brokers: [" + address + "]}\nsource: {topic: events, features: [a, b]}\nhttp: {listen: \"\"}\n"
 		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

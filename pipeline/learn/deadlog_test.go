@@ -35,24 +35,6 @@ func TestDeadLettersAreSaid(t *testing.T) {
 	}
 }
 
-// dead_letter.on_threshold: warn does warn.
-func TestThresholdWarns(t *testing.T) {
-	var out bytes.Buffer
-	w := learnt(t)
-	for i := range 8 {
-		w.topics[fixtures.Events][i].Value = []byte("garbage")
-	}
-	loop := w.transformLoop(t, fixtures.Events, 1)
-	stage := loop.Stage.(*transform.Transform)
-	stage.DeadLetter.WarnOnly, stage.Log = true, fixtures.SaidLog(&out)
-	if err := loop.Run(context.Background()); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(out.String(), "rejected=6 of_the_last=10 max_rejects=5") {
-		t.Errorf("no warning:\n%s", &out)
-	}
-}
-
 // Rows that are not whitened are said once a minute for each reason, with an example and the features to blame.
 func TestUnusableRowsAreSaid(t *testing.T) {
 	var out bytes.Buffer

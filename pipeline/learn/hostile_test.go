@@ -17,6 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -198,7 +199,7 @@ func TestPoison(t *testing.T) {
 				w.topics[fixtures.Events] = append(w.topics[fixtures.Events], sink.Message{Topic: "events", Key: fmt.Append(nil, i), Value: value})
 			}
 			loop := w.transformLoop(t, fixtures.Events, 7)
-			loop.Stage.(*transform.Transform).DeadLetter.WarnOnly = true // past the threshold go on, and warn
+			loop.Stage.(*transform.Transform).DeadLetter.MaxRejects = reject.Window // go on however many there are
 			if err := loop.Run(context.Background()); err != nil {
 				t.Fatal(err)
 			}

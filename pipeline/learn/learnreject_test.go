@@ -31,7 +31,7 @@ func TestLearnerRejects(t *testing.T) {
 		{"no dead-letter topic", &reject.DeadLetter{}, false, "garbage", []int{3}, "set dead_letter.topic", 1},
 		{"few", &reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, false, "garbage", []int{0, 1, 12, 13}, "", 4},
 		{"too many", &reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, false, "garbage", []int{0, 4, 8}, "3 of the last 10 messages were rejected", 3},
-		{"too many, warn", &reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2, WarnOnly: true}, false, "garbage", []int{0, 4, 8}, "", 3},
+		{"as many as there may be", &reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 10}, false, "garbage", []int{0, 4, 8}, "", 3},
 		{"nothing but", &reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, false, `["text"]`, []int{1, 2, 3, 4, 5, 6}, "3 of the last 10", 3},
 		{"a null", &reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, false, `{"a":null,"b":1,"c":1}`, []int{7}, "", 0},
 		{"a null, on_invalid: stop", &reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 2}, true, `{"a":null,"b":1,"c":1}`, []int{7}, "source.on_invalid", 0},

@@ -17,7 +17,6 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
-	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -93,14 +92,12 @@ func TestDeadLettersAreCut(t *testing.T) {
 		name    string
 		headers []source.Header
 		limit   int
-		stop    bool
 		cut     string // "" = it stops
 	}{
-		{"without its value", nil, 2000, false, reject.CutValue},
-		{"without anything of its own", large, 2000, false, reject.CutAll},
-		{"without the sentence", large, 260, false, reject.CutAll},
-		{"the topic takes next to nothing", large, 100, false, ""},
-		{"an operator wants to stop", nil, 2000, true, ""},
+		{"without its value", nil, 2000, reject.CutValue},
+		{"without anything of its own", large, 2000, reject.CutAll},
+		{"without the sentence", large, 260, reject.CutAll},
+		{"the topic takes next to nothing", large, 100, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,14 +105,13 @@ func TestDeadLettersAreCut(t *testing.T) {
 			w.topics[fixtures.Events][4].Value, w.topics[fixtures.Events][4].Headers = value, tt.headers
 			loop := w.transformLoop(t, fixtures.Events, 3)
 			loop.Sink = narrow{loop.Sink.(*memorySink), tt.limit}
-			loop.Stage.(*transform.Transform).DeadLetter.StopAtTooLarge = tt.stop
 			err := loop.Run(context.Background())
 			if tt.cut == "" {
 				stop := (*reject.Stop)(nil)
 				if !errors.As(err, &stop) {
 					t.Fatalf("ended with %v, want a stop", err)
 				}
-				if advised := strings.Contains(stop.Remedy, "on_too_large to cut"); advised != tt.stop || !tt.stop && !strings.Contains(stop.Remedy, strconv.Itoa(reject.DeadLetterBytes)) {
+				if !strings.Contains(stop.Remedy, strconv.Itoa(reject.DeadLetterBytes)) {
 					t.Errorf("the remedy is %q", stop.Remedy)
 				}
 				return

@@ -17,14 +17,14 @@ import (
 type DeadLetter struct {
 	Topic      string // "" = stop at the first such message
 	Group      string // of the transform, named in every dead letter
-	Window     int    // number of messages over which rejects are counted, ≥ 1; default 1000
-	MaxRejects int    // rejects within the window that are tolerated; default 100
-	WarnOnly   bool   // at the threshold warn instead of stopping
+	Window     int    // number of messages over which rejects are counted, at least 1
+	MaxRejects int    // rejects within the window that are tolerated
 	Partitions int32  // number of partitions of Topic; a dead letter goes to input partition mod Partitions
-
-	// StopAtTooLarge stops at a dead letter that Topic does not take. Otherwise the dead letter is cut.
-	StopAtTooLarge bool
 }
+
+// Window is the number of messages over which the program counts rejects: enough that a burst of a few bad messages stops nothing, and so few that a
+// producer that has changed is noticed within seconds.
+const Window = 1000
 
 // Rejects remembers which of the last Window messages were rejected. Until the batch is kept this is provisional,
 // like all state of a stage, so it also keeps what it has overwritten.
@@ -86,7 +86,7 @@ func (d DeadLetter) Allow(bad *source.RecordError, inWindow int) error {
 	switch {
 	case d.Topic == "":
 		return &Stop{Err: bad, Remedy: "set dead_letter.topic to keep such records aside and go on"}
-	case inWindow > d.MaxRejects && !d.WarnOnly:
+	case inWindow > d.MaxRejects:
 		return &Stop{
 			Err:    fmt.Errorf("%d of the last %d messages were rejected, more than dead_letter.max_rejects = %d; the last: %w", inWindow, d.Window, d.MaxRejects, bad),
 			Remedy: "fix the producer, or raise dead_letter.max_rejects",

@@ -150,7 +150,7 @@ func TestOutputsDoNotDependOnTheirCompany(t *testing.T) {
 		stage := func() *Transform {
 			tr := listTransform(t, []reject.OnInvalid{reject.NullRow, reject.RejectRow, reject.ImputeRow}[i%3], fixtures.ListDim-i/2%2)
 			tr.Output = encode.OutputConfig{Format: encode.Format(i % 3), Score: i%3 > 0, P: i%2 > 0, Why: max(0, i%7-3), Imputed: i%3 == 2, Passthrough: i%5 > 0, Layout: encode.Layout(i / 4 % 2)}
-			tr.DeadLetter.WarnOnly = true
+			tr.DeadLetter.MaxRejects = reject.Window // however many
 			if i >= 12 {
 				tr.Follow, tr.UntilModel = &models.Follow{ModelID: "m"}, []UntilModel{PassThrough, Drop}[i%2]
 			}

@@ -20,7 +20,7 @@ func TestPartitionsShareEngines(t *testing.T) {
 	for i := range partitions {
 		values := companyValues(t, rand.New(rand.NewPCG(9, uint64(i))), 20)
 		own, one := listTransform(t, reject.NullRow, fixtures.ListDim), listTransform(t, reject.NullRow, fixtures.ListDim)
-		own.DeadLetter.WarnOnly, one.DeadLetter.WarnOnly = true, true
+		own.DeadLetter.MaxRejects, one.DeadLetter.MaxRejects = reject.Window, reject.Window
 		one.Follow, one.Engines = own.Follow, shared
 		all.Go(func() {
 			want, counted := outputsOf(t, own, values, 7)

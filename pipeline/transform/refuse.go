@@ -20,9 +20,6 @@ func (t *Transform) Refuse(work pipeline.Work, index int, cause error) (pipeline
 	case t.Alarms.Topic:
 		return pipeline.Work{}, &reject.Stop{Err: cause, Remedy: fmt.Sprintf("every alarm fits into a topic that takes %d bytes", AlarmBytes)}
 	default:
-		if t.DeadLetter.StopAtTooLarge {
-			return pipeline.Work{}, &reject.Stop{Err: cause, Remedy: "or set dead_letter.on_too_large to cut"}
-		}
 		dead, ok := t.DeadLetter.Cut(work.Messages[index], m)
 		if !ok {
 			return pipeline.Work{}, &reject.Stop{Err: cause, Remedy: fmt.Sprintf("the dead letter is cut as far as it can be, and every one fits into a topic that takes %d bytes", reject.DeadLetterBytes)}
@@ -47,14 +44,9 @@ func (t *Transform) Refuse(work pipeline.Work, index int, cause error) (pipeline
 
 // setAside returns the dead letter of a message, and counts it, or returns the reason to stop.
 func (t *Transform) setAside(m *source.Message, bad *source.RecordError) (sink.Message, error) {
-	inWindow := t.rejects.Add(t.window(), true)
-	dead, err := t.DeadLetter.Reject(m, bad, inWindow)
+	dead, err := t.DeadLetter.Reject(m, bad, t.rejects.Add(t.window(), true))
 	if err != nil {
 		return sink.Message{}, err
-	}
-	if inWindow > t.DeadLetter.MaxRejects {
-		t.Log.Warn("more messages were rejected than dead_letter.max_rejects; going on, because dead_letter.on_threshold is warn",
-			"rejected", inWindow, "of_the_last", t.window(), "max_rejects", t.DeadLetter.MaxRejects)
 	}
 	t.counts.dead(bad)
 	return t.timed(dead), nil

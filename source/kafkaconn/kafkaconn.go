@@ -339,7 +339,7 @@ func certificateRemedy(err error) string {
 	case errors.As(err, &authority):
 		return "the broker's certificate is signed by an authority that is not trusted here: set kafka.tls.ca_file"
 	case errors.As(err, &host):
-		return "the broker's certificate is for another name: set kafka.tls.server_name or dial that name"
+		return "the broker's certificate is for another name: name the broker in kafka.brokers and advertised.listeners as its certificate does, or give it a certificate for this name"
 	case errors.As(err, &invalid):
 		return "the broker's certificate is not valid now, or not for this use"
 	case errors.As(err, &record):

@@ -107,7 +107,7 @@ func TestSecurity(t *testing.T) {
 		{name: "plain text to a TLS port", broker: []kfake.Opt{encrypted}, remedy: "kafka.tls.enabled: true"},
 		{name: "an authority that is not trusted", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true}, remedy: "kafka.tls.ca_file"},
 		{name: "another authority", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, CAFile: otherCert}, remedy: "kafka.tls.ca_file"},
-		{name: "another name", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, CAFile: certFile, ServerName: "kafka"}, remedy: "kafka.tls.server_name"},
+		{name: "another name", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, CAFile: certFile, ServerName: "kafka"}, remedy: "advertised.listeners"},
 		{name: "no client certificate", broker: []kfake.Opt{mutual}, tls: trusted, remedy: "kafka.tls.cert_file"},
 		{name: "no SASL", broker: user("PLAIN"), remedy: "kafka.sasl"},
 		{name: "another mechanism", broker: user("PLAIN"), sasl: kafkaconn.SASL{Mechanism: "scram_sha_512", Username: "ann", Password: "secret"}, remedy: "kafka.sasl"},

@@ -82,16 +82,21 @@ func (p *Program) Load(o *Options) (*config.Config, error) {
 	return config.Load(config.Input{File: file, Stdin: p.Stdin, Set: set, Getenv: p.Getenv})
 }
 
-// Logger logs to standard error: text on a terminal, JSON elsewhere, unless the configuration says otherwise. It is
+// Logger logs to standard error: text on a terminal, for a person, and JSON elsewhere, for what collects logs. It is
 // quiet in normal operation, and repeats a fault that persists once per sameCause.
-func (p *Program) Logger(c config.Logger) *slog.Logger {
+func (p *Program) Logger(c config.Logger) *slog.Logger { return p.logger(c, IsTerminal(p.Stderr)) }
+
+// TextLogger logs text wherever it goes, for a command that a person watches.
+func (p *Program) TextLogger(c config.Logger) *slog.Logger { return p.logger(c, true) }
+
+func (p *Program) logger(c config.Logger, text bool) *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.Level)); err != nil {
 		level = slog.LevelInfo // not reached: the configuration allows only slog's names
 	}
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: readable}
 	var h slog.Handler = slog.NewJSONHandler(p.Stderr, o)
-	if c.Format == config.LogText || c.Format == config.LogAuto && IsTerminal(p.Stderr) {
+	if text {
 		h = slog.NewTextHandler(p.Stderr, o)
 	}
 	return slog.New(logs.Limit(h, sameCause))

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -25,12 +26,12 @@ func TestFencedSaysWhatToDo(t *testing.T) {
 
 // Durations have their unit, in either format.
 func TestLoggedDurationsHaveUnits(t *testing.T) {
-	for format, want := range map[config.Choice]string{config.LogJSON: `"stop_in":"15s"`, config.LogText: "stop_in=15s"} {
-		var out bytes.Buffer
-		p := &Program{Stderr: &out}
-		p.Logger(config.Logger{Level: config.LevelInfo, Format: format}).Warn("gone", "stop_in", 15*time.Second)
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%s: %s", format, &out)
+	var out bytes.Buffer
+	p, info := &Program{Stderr: &out}, config.Logger{Level: config.LevelInfo}
+	for want, log := range map[string]*slog.Logger{`"stop_in":"15s"`: p.Logger(info), "stop_in=15s": p.TextLogger(info)} {
+		out.Reset()
+		if log.Warn("gone", "stop_in", 15*time.Second); !strings.Contains(out.String(), want) {
+			t.Errorf("%s, want %s", &out, want)
 		}
 	}
 }

@@ -54,23 +54,17 @@ type Choice string
 
 // The choices; the table says which are allowed where.
 const (
-	StartEarliest   Choice = "earliest"
-	StartLatest     Choice = "latest"
-	ReadCommitted   Choice = "read_committed"
-	ReadUncommitted Choice = "read_uncommitted"
-	AssignGroup     Choice = "group"
-	AssignStatic    Choice = "static"
-	Stop            Choice = "stop"
-	Skip            Choice = "skip"
-	Warn            Choice = "warn"
-	Cut             Choice = "cut"
-	LevelDebug      Choice = "debug"
-	LevelInfo       Choice = "info"
-	LevelWarn       Choice = "warn"
-	LevelError      Choice = "error"
-	LogAuto         Choice = "auto"
-	LogText         Choice = "text"
-	LogJSON         Choice = "json"
+	StartEarliest Choice = "earliest"
+	StartLatest   Choice = "latest"
+	AssignGroup   Choice = "group"
+	AssignStatic  Choice = "static"
+	Stop          Choice = "stop"
+	Skip          Choice = "skip"
+	Warn          Choice = "warn"
+	LevelDebug    Choice = "debug"
+	LevelInfo     Choice = "info"
+	LevelWarn     Choice = "warn"
+	LevelError    Choice = "error"
 )
 
 // Levels returns the levels of the log, the most talkative first.
@@ -79,9 +73,7 @@ func Levels() []Choice { return []Choice{LevelDebug, LevelInfo, LevelWarn, Level
 // Kafka says how the brokers are reached.
 type Kafka struct {
 	Brokers            []string      // bootstrap addresses host:port
-	ClientID           string        // name shown in the broker's logs and quotas
 	TransactionTimeout time.Duration // after which a broker aborts a transaction
-	RequestTimeout     time.Duration // longest wait for an answer while nothing moves
 	TLS                TLS
 	SASL               SASL
 }
@@ -92,7 +84,6 @@ type TLS struct {
 	CAFile             string // PEM file of the authorities to trust; "": the system's
 	CertFile           string // PEM file of the client's certificate; "": none
 	KeyFile            string // PEM file of the client's key; "": none
-	ServerName         string // name the broker's certificate must carry; "": the address
 	InsecureSkipVerify bool   // trust any certificate, for tests
 }
 
@@ -122,7 +113,6 @@ type Source struct {
 	Group           string           // consumer group of the transform; the learner commits under <group>.learn
 	InstanceID      string           // name of this member of the group; "": derived from host and configuration; none: without a name
 	StartOffset     Choice           // where a group begins that has never begun: StartEarliest or StartLatest
-	IsolationLevel  Choice           // ReadCommitted or ReadUncommitted
 	Assignment      Choice           // AssignGroup or AssignStatic
 	Partitions      []int32          // partitions of a static assignment
 	Format          string           // format of the input values, one of format.Names
@@ -167,19 +157,14 @@ type LCA struct {
 	Kernel         lca.Kernel      // shape of the kernels
 	Gamma          float64         // γ of γ^(B/n)
 	PassRows       int             // n of γ^(B/n), rows; lca.Auto: grows with the rows learnt
-	HalfLifeRows   int             // n given as a half-life, rows; 0: off
 	Neighbours     int             // size of the pool, rows
 	Pool           online.PoolKind // how rows enter the pool
-	TargetRows     int             // rows the kernel width is corrected to; 0: off
 	WarmupRows     int             // rows before the first update; lca.Auto: by the number of features and the preset
-	InnerSteps     int             // EM steps per minibatch; lca.Auto: more at first
 	OutlierGate    float64         // squared kernel distance beyond which a row is not learnt; lca.Auto: by the scores of the pool; +Inf: off
 	TimeGap        int             // rows of a partition within which two rows are no neighbours; lca.Auto: by the autocorrelation; 0: off
 	NearCopies     bool            // leave near copies out of a row's neighbours
 	Drift          int             // rows that a change must last for; lca.Auto: by preset; 0: off
 	SkipWhenBehind bool            // subsample for learning when input outruns it
-	Precision      lca.Precision   // arithmetic of the kernels
-	Seed           uint64          // seed of the pool's choices
 }
 
 // Snapshot is the published model.
@@ -220,11 +205,8 @@ type Transform struct {
 
 // DeadLetter is where unusable messages go.
 type DeadLetter struct {
-	Topic       string // topic of unusable messages; "": stop at the first
-	Window      int    // messages over which rejects are counted
-	MaxRejects  int    // most rejects in the window
-	OnThreshold Choice // more rejects than MaxRejects: Stop or Warn
-	OnTooLarge  Choice // a dead letter that its topic does not take: Cut or Stop
+	Topic      string // topic of unusable messages; "": stop at the first
+	MaxRejects int    // most rejects in the window
 }
 
 // Alarms is where events go that an operator should know of.
@@ -247,8 +229,7 @@ type HTTP struct {
 
 // Logger is the log on standard error.
 type Logger struct {
-	Level  Choice // least level that is logged: LevelDebug, LevelInfo, LevelWarn or LevelError
-	Format Choice // LogAuto, LogText or LogJSON
+	Level Choice // least level that is logged: LevelDebug, LevelInfo, LevelWarn or LevelError
 }
 
 // Secret is text that never shows itself: fmt, slog and JSON see asterisks. Convert with string(s).

@@ -9,16 +9,20 @@ import (
 	"github.com/lca-stream/lca-stream/source/registry"
 )
 
+// clientID is the name under which brokers log this program, and by which its group knows members that are no others. It is one name, because
+// quotas can go by user, and what tells pipelines apart are their groups.
+const clientID = "lca-stream"
+
 // Cluster is the connection to the brokers; log is where its trouble is said.
 func (c *Config) Cluster(log *slog.Logger) kafkaconn.Config {
 	t, s, o := c.Kafka.TLS, c.Kafka.SASL, c.Kafka.SASL.OAuth
 	return kafkaconn.Config{
 		Brokers:  c.Kafka.Brokers,
-		ClientID: c.Kafka.ClientID,
+		ClientID: clientID,
 		Log:      log,
 		TLS: kafkaconn.TLS{
 			Enabled: t.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
-			ServerName: t.ServerName, InsecureSkipVerify: t.InsecureSkipVerify,
+			InsecureSkipVerify: t.InsecureSkipVerify,
 		},
 		SASL: kafkaconn.SASL{
 			Mechanism: s.Mechanism, Username: s.Username, Password: string(s.Password), PasswordFile: s.PasswordFile,
@@ -45,14 +49,14 @@ func (c *Config) SchemaRegistry(log *slog.Logger, changed func(error)) (settings
 func (c *Config) Learner(dim int) (online.Config, error) {
 	m, l := &c.LCA, online.DefaultConfig(dim)
 	l.Kind, l.Metric, l.Preset, l.NuUnit = m.Model, m.Metric, m.Preset, m.NuUnit
-	l.Kernel, l.Pool, l.Precision = m.Kernel, m.Pool, m.Precision
+	l.Kernel, l.Pool = m.Kernel, m.Pool
 	l.Coordinates, l.Components = c.Transform.Coordinates, c.Transform.Components
 	l.Rank, l.Nu, l.NuGaussian = m.Rank, m.Nu, m.NuGaussian
-	l.Gamma, l.PassRows, l.HalfLifeRows = m.Gamma, m.PassRows, m.HalfLifeRows
-	l.Minibatch, l.Neighbours, l.TargetRows = c.Minibatch.Rows, m.Neighbours, m.TargetRows
-	l.WarmupRows, l.InnerSteps, l.OutlierGate = m.WarmupRows, m.InnerSteps, m.OutlierGate
+	l.Gamma, l.PassRows = m.Gamma, m.PassRows
+	l.Minibatch, l.Neighbours = c.Minibatch.Rows, m.Neighbours
+	l.WarmupRows, l.OutlierGate = m.WarmupRows, m.OutlierGate
 	l.TimeGap = m.TimeGap
-	l.NearCopies, l.Drift, l.Seed = m.NearCopies, m.Drift != 0, m.Seed
+	l.NearCopies, l.Drift = m.NearCopies, m.Drift != 0
 	if l.Drift {
 		l.DriftRows = m.Drift
 	}

@@ -205,12 +205,20 @@ func (d *decoder) entry(section, path string, key *token.Token, n ast.Node) {
 		return
 	}
 	if _, known := d.byPath[path]; !known {
-		d.faults = append(d.faults, d.placeOf(key).fault(path, "is not a key", d.suggest(section, key.Value)))
+		d.faults = append(d.faults, d.unknown(d.placeOf(key), path, section, key.Value))
 		return
 	}
 	if !d.replaced[path] {
 		d.value(path, key, n)
 	}
+}
+
+// unknown is the fault of a path that is no key, and may have been one.
+func (d *decoder) unknown(at place, path, section, name string) Fault {
+	if was, ok := removed[path]; ok {
+		return was.fault(at, path)
+	}
+	return at.fault(path, "is not a key", d.suggest(section, name))
 }
 
 // suggest says which key was probably meant.

@@ -68,14 +68,11 @@ func kafkaKeys(c *Config) []Key {
 	k, t, s, o := &c.Kafka, &c.Kafka.TLS, &c.Kafka.SASL, &c.Kafka.SASL.OAuth
 	return []Key{
 		{"kafka.brokers", "[localhost:9092]", "Addresses to begin with; the cluster tells the rest. A scalar is split at commas.", &listValue{&k.Brokers, address, 1}},
-		{"kafka.client_id", "lca-stream", "Name under which the brokers log, meter and limit this program.", text(&k.ClientID, someText)},
 		{"kafka.transaction_timeout", "45s", "A broker aborts a transaction that is open for longer; no more than its transaction.max.timeout.ms. What a crash leaves open holds readers up for so long.", duration(&k.TransactionTimeout, time.Second, 15*time.Minute)},
-		{"kafka.request_timeout", "15s", "Longest wait for a broker's answer while nothing moves; a request whose bytes are on their way has longer.", duration(&k.RequestTimeout, 100*time.Millisecond, 5*time.Minute)},
 		{"kafka.tls.enabled", "false", "Encrypt the connection.", &boolValue{&t.Enabled}},
 		{"kafka.tls.ca_file", `""`, "PEM file of the authorities that may sign the brokers' certificates; empty: the system's.", text(&t.CAFile, anyText)},
 		{"kafka.tls.cert_file", `""`, "PEM file of the client's certificate, for brokers that ask for one (mTLS).", text(&t.CertFile, anyText)},
 		{"kafka.tls.key_file", `""`, "PEM file of the key of cert_file.", text(&t.KeyFile, anyText)},
-		{"kafka.tls.server_name", `""`, "Name that the brokers' certificates must carry; empty: the host of the address.", text(&t.ServerName, anyText)},
 		{"kafka.tls.insecure_skip_verify", "false", "Trust any certificate. For tests: it gives up the protection of TLS.", &boolValue{&t.InsecureSkipVerify}},
 		{"kafka.sasl.mechanism", "none", "How to log in.", oneOf(&s.Mechanism, kafkaconn.Mechanisms()...)},
 		{"kafka.sasl.username", `""`, "User to log in as.", text(&s.Username, anyText)},
@@ -98,7 +95,6 @@ func sourceKeys(c *Config) []Key {
 		{"source.group", "lca-stream", "Group under which the transform commits its input offsets; the learner commits under <group>.learn.", text(&s.Group, someText)},
 		{"source.instance_id", `""`, "Name of this member of the group: after a crash it gets its partitions back at once. Empty: derived from the host or pod, the configuration and the processes that run there; none: without a name. A name of your own must be another one for each process.", text(&s.InstanceID, memberName)},
 		{"source.start_offset", "earliest", "Where a group begins that has never begun; resolved once. Partitions that are added later begin at earliest.", oneOf(&s.StartOffset, StartEarliest, StartLatest)},
-		{"source.isolation_level", "read_committed", "read_committed leaves out what producers aborted.", oneOf(&s.IsolationLevel, ReadCommitted, ReadUncommitted)},
 		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, AssignGroup, AssignStatic)},
 		{"source.partitions", "[]", "The partitions of a static assignment.", &partitionsValue{&s.Partitions}},
 		{"source.format", "auto", "Format of the input values; auto tells it by the first bytes of each.", oneOf(&s.Format, format.Names()...)},
@@ -160,7 +156,6 @@ func learningKeys(c *Config) []Key {
 	return []Key{
 		{"lca.gamma", "0.6", "γ of C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L: what a pass of n rows leaves of the old; 0 forgets all.", &realValue{p: &m.Gamma, low: 0, high: 1}},
 		{"lca.pass_rows", "auto", "n of γ^(B/n), rows; auto grows with the rows learnt, a number is the paper's rule.", whole(&m.PassRows, 1, billion, autoWhole())},
-		{"lca.half_life_rows", "0", "The same said as a half-life: n = half_life_rows · ln γ / ln ½; 0: off.", whole(&m.HalfLifeRows, 0, billion)},
 	}
 }
 
@@ -169,7 +164,6 @@ func poolKeys(c *Config) []Key {
 	return []Key{
 		{"lca.neighbours", "3000", "Rows in the pool from which the density is made; at least 10 per feature is advised. Cost grows with it.", whole(&m.Neighbours, 2, 1_000_000)},
 		{"lca.pool", "auto", "How rows enter the pool: biased (= auto; the older, the rarer), sliding (the newest), reservoir (all alike).", oneOf(&m.Pool, online.PoolKinds()...)},
-		{"lca.target_rows", "0", "Rows that the kernel width is meant for, when the pool is a small part of them: (N/target)^(2/(d_P+4)); 0: off.", whole(&m.TargetRows, 0, trillion)},
 	}
 }
 
@@ -177,15 +171,12 @@ func stepKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
 		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200), twice as many with preset density; where rows are autocorrelated, more: by the time gap of the slowest feature, up to neighbours.", whole(&m.WarmupRows, 2, billion, autoWhole())},
-		{"lca.inner_steps", "auto", "EM steps per minibatch; auto: 2 for the first 2000 rows, then 1, and to convergence on the neighbours as they gather.", whole(&m.InnerSteps, 1, 100, autoWhole())},
 		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour, or to the mean over the Gaussian directions, beyond which a row is whitened but not learnt; auto: by the score instead, beyond what 1 in 2000 rows like the neighbours would have.",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
 		{"lca.time_gap", "auto", "Rows of the same partition that are nearer in time than this are no neighbours. auto: three times the lag at which the median feature's autocorrelation falls below 1/e, off where adjacent rows are below it, and in files where they are no nearer than others, because files may be sorted.", whole(&m.TimeGap, 1, billion, autoWhole(), word[int]{"off", 0})},
 		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
 		{"lca.drift", "auto", "Rows that a change must last for until the learner believes it and starts again (in a file: learns it with the rest); until then they are set aside. auto: as many as the warm-up's, with preset density max(1000, min(100·d, neighbours)); off: forever.", whole(&m.Drift, 1, billion, autoWhole(), word[int]{"off", 0})},
 		{"lca.skip_when_behind", "true", "Learn from a subsample when rows come faster than they are learnt; the transform never waits.", &boolValue{&m.SkipWhenBehind}},
-		{"lca.precision", "float32", "Arithmetic of the kernels; means, covariances and factors are always float64.", oneOf(&m.Precision, lca.Precisions()...)},
-		{"lca.seed", "1", "Seed of the pool's choices: the same rows with the same seed give the same bits.", whole(&m.Seed, 0, math.MaxInt64)},
 	}
 }
 
@@ -228,11 +219,8 @@ func transformKeys(c *Config) []Key {
 func serviceKeys(c *Config) []Key {
 	d, h, l := &c.DeadLetter, &c.HTTP, &c.Logger
 	return []Key{
-		{"dead_letter.topic", `""`, "Topic to which unusable messages go untouched, with the reason in headers; empty: stop at the first.", text(&d.Topic, maybe)},
-		{"dead_letter.window", "1000", "Messages over which rejects are counted.", whole(&d.Window, 1, 1_000_000)},
-		{"dead_letter.max_rejects", "100", "Most rejects in the window before on_threshold applies.", whole(&d.MaxRejects, 0, 1_000_000)},
-		{"dead_letter.on_threshold", "stop", "More rejects than that: stop, or warn and go on.", oneOf(&d.OnThreshold, Stop, Warn)},
-		{"dead_letter.on_too_large", "cut", "A message larger than the dead letter topic takes: cut it to its headers and where to find it, or stop.", oneOf(&d.OnTooLarge, Cut, Stop)},
+		{"dead_letter.topic", `""`, "Topic to which unusable messages go untouched, with the reason in headers, or cut where the topic does not take the whole; empty: stop at the first.", text(&d.Topic, maybe)},
+		{"dead_letter.max_rejects", "100", "Most rejects among the last 1000 messages; more stop the process, because the stream has gone bad. 1000: go on whatever comes.", whole(&d.MaxRejects, 0, reject.Window)},
 		{"alarms.topic", `""`, "Topic of events that an operator should know of, as JSON, each in the transaction of what it is about: the stream has changed, a former regime has returned, rows below p_below. Empty: they are only logged and counted.", text(&c.Alarms.Topic, maybe)},
 		{"alarms.p_below", "0", "A row with a smaller probability of its score is an event on alarms.topic; 0: none is.", &realValue{p: &c.Alarms.PBelow, low: 0, high: 1}},
 		{"memory.limit", "auto", "Most that the process may take; buffers are shares of it. auto: the container's limit, or half of the machine's memory. A ceiling, not a budget to fill: little is in use while little is to do. GOMEMLIMIT follows it unless it is set.", &sizeValue{p: &c.Memory.Limit, low: 64 << 20, high: 512 << 30, words: autoSize()}},
@@ -240,7 +228,6 @@ func serviceKeys(c *Config) []Key {
 		{"http.allowed_hosts", "[]", "Names under which it may be asked, such as a proxy's, in addition to its own and those of private networks; '*': any.", &listValue{&h.AllowedHosts, hostName, 0}},
 		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},
 		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, Levels()...)},
-		{"logger.format", "auto", "auto: text on a terminal, JSON otherwise.", oneOf(&l.Format, LogAuto, LogText, LogJSON)},
 		{"shutdown_timeout", "30s", "Longest stop after SIGTERM: what is in flight is committed, the group is left. What takes longer is given up, and the next start does it again.", duration(&c.ShutdownTimeout, time.Second, time.Hour)},
 	}
 }

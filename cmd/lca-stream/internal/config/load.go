@@ -181,7 +181,7 @@ func (d *decoder) assign(assignment string) {
 		if _, isSection := d.children[section]; !isSection {
 			section, name = "", strings.Split(path, ".")[0]
 		}
-		d.faults = append(d.faults, at.fault(path, "is not a key", d.suggest(section, name)))
+		d.faults = append(d.faults, d.unknown(at, path, section, name))
 		return
 	}
 	at.column, at.width = len([]rune(path))+2, max(1, len([]rune(text)))

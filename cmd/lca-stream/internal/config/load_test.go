@@ -85,7 +85,7 @@ source:
   max_message_bytes: 2048
   on_invalid: null
   features: [x, "y, z", 1]
-lca: {nu: 1e-2, pass_rows: 6000, outlier_gate: off, seed: 9223372036854775807}
+lca: {nu: 1e-2, pass_rows: 6000, outlier_gate: off}
 snapshot: {every: 1m30s}
 transform:
   column: >-
@@ -97,7 +97,7 @@ transform:
 	want.Kafka.SASL.Mechanism, want.Kafka.SASL.Username, want.Kafka.SASL.Password = "plain", "007", "1e3"
 	want.Source.Group, want.Source.Assignment, want.Source.Partitions = "yes", "static", []int32{0, 1, 2, 7}
 	want.Source.MaxMessageBytes, want.Source.Features = 2048, []string{"x", "y, z", "1"}
-	want.LCA.Nu, want.LCA.PassRows, want.LCA.Seed = 0.01, 6000, 1<<63-1
+	want.LCA.Nu, want.LCA.PassRows = 0.01, 6000
 	want.LCA.OutlierGate = infinity
 	want.Snapshot.Every = 90e9
 	want.Transform.Column = "folded text"

@@ -39,9 +39,6 @@ func Print(c *Config) string {
 // forgetting says what γ, n and B come to.
 func (c *Config) forgetting() string {
 	n := float64(c.LCA.PassRows)
-	if c.LCA.HalfLifeRows > 0 {
-		n = float64(c.LCA.HalfLifeRows) * math.Log(c.LCA.Gamma) / math.Log(0.5)
-	}
 	if n < 0 {
 		return "γ^(B/n) grows with the rows learnt (pass_rows: auto)"
 	}

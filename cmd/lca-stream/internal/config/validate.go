@@ -54,7 +54,7 @@ func (d *decoder) validateKafka() {
 		set  bool
 	}{
 		{"kafka.tls.ca_file", t.CAFile != ""}, {"kafka.tls.cert_file", t.CertFile != ""}, {"kafka.tls.key_file", t.KeyFile != ""},
-		{"kafka.tls.server_name", t.ServerName != ""}, {"kafka.tls.insecure_skip_verify", t.InsecureSkipVerify},
+		{"kafka.tls.insecure_skip_verify", t.InsecureSkipVerify},
 	} {
 		if option.set && !t.Enabled {
 			d.clash("is set, but TLS is off", "set kafka.tls.enabled: true, or remove this", option.path)
@@ -180,15 +180,6 @@ func (d *decoder) validateLearning() {
 		d.clash(fmt.Sprintf("a checkpoint of %d neighbours of %d features takes more than %d bytes, and %d is the most", m.Neighbours, n, least, checkpoint.CheckpointLimit),
 			"set fewer lca.neighbours, or name fewer features", "lca.neighbours", "source.features")
 	}
-	if m.HalfLifeRows != 0 && m.PassRows > 0 {
-		d.clash("is set together with lca.pass_rows", "they say the same: keep one of the two", "lca.half_life_rows", "lca.pass_rows")
-	}
-	if m.HalfLifeRows != 0 && m.Gamma == 0 {
-		d.clash("cannot be reached with lca.gamma 0, which forgets all at once", "set lca.gamma above 0, such as 0.6", "lca.half_life_rows", "lca.gamma")
-	}
-	if m.TargetRows != 0 && m.TargetRows < m.Neighbours {
-		d.clash(fmt.Sprintf("%d is below lca.neighbours, %d", m.TargetRows, m.Neighbours), "name the rows of the whole set, or 0 for no correction", "lca.target_rows", "lca.neighbours")
-	}
 }
 
 func (d *decoder) validatePublishing() {
@@ -201,9 +192,6 @@ func (d *decoder) validatePublishing() {
 	}
 	if c.Alarms.PBelow > 0 && c.Alarms.Topic == "" {
 		d.clash("needs a topic to write to", "set alarms.topic", "alarms.p_below", "alarms.topic")
-	}
-	if c.DeadLetter.MaxRejects > c.DeadLetter.Window {
-		d.clash(fmt.Sprintf("%d rejects cannot be among %d messages", c.DeadLetter.MaxRejects, c.DeadLetter.Window), "set dead_letter.max_rejects to at most dead_letter.window", "dead_letter.max_rejects", "dead_letter.window")
 	}
 	for _, f := range c.Source.Features {
 		if c.Transform.Passthrough && (f == c.Transform.Column || f == c.Transform.Column+"_score" || strings.HasPrefix(f, c.Transform.Column+"_") && c.Transform.Layout == encode.LayoutColumns) {

@@ -82,7 +82,7 @@ func runDemo(ctx context.Context, p *app.Program, f demoFlags) error {
 	if err := demoTopics(broker, cfg); err != nil {
 		return err
 	}
-	log := p.Logger(config.Logger{Level: config.LevelWarn, Format: config.LogText})
+	log := p.TextLogger(config.Logger{Level: config.LevelWarn})
 	s, err := system.OpenProcess(ctx, cfg, log, system.StagesOf("run"), cfg.Source.Topic)
 	if err != nil {
 		return err

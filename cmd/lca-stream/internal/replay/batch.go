@@ -72,7 +72,7 @@ func (f *batchFlags) add(flags *pflag.FlagSet) {
 	flags.Float64Var(&f.tolerance, "tolerance", 1e-6, "a batch algorithm has converged when a step gains less than this `NLL`, nats/row; 0 = never, which wants --passes")
 	flags.StringVar(&f.precision, "precision", lca.Float64.String(), "`TYPE` of a batch algorithm's E-step: "+app.Either(lca.Precisions()...))
 	flags.BoolVar(&f.subsample, "subsample", false,
-		"a batch algorithm takes steps of minibatch.rows rows against lca.neighbours others drawn again for each step, into a running C_L by lca.gamma; lca.target_rows corrects the width")
+		"a batch algorithm takes steps of minibatch.rows rows against lca.neighbours others drawn again for each step, into a running C_L by lca.gamma")
 	flags.Float64Var(&f.smoothing, "smoothing", lca.Auto, "`ROWS` that the shared covariance counts for in the own one of each point ("+local+"); default d+2")
 	flags.Lookup("smoothing").DefValue = "0" // help would show -1, which means nothing to a reader
 }
@@ -185,7 +185,6 @@ func (r *replay) fitConfig(dim int) (lca.Config, error) {
 	}
 	if f.subsample {
 		fit.Minibatch, fit.Neighbours, fit.Gamma = learner.Minibatch, learner.Neighbours, learner.Gamma
-		fit.TargetRows = learner.TargetRows
 	}
 	return fit, nil
 }

@@ -365,12 +365,8 @@ func (s *learning) warnEager() {
 
 // backlog returns where the records end that a learner of these partitions learns before its first version.
 func backlog(s *system.Topics, parts []source.Partition) func(context.Context) (source.Offsets, error) {
-	at := source.LatestStable // what is behind it may be taken back
-	if s.Config.Source.IsolationLevel == config.ReadUncommitted {
-		at = source.Latest
-	}
 	return func(ctx context.Context) (source.Offsets, error) {
-		return source.ListOffsets(ctx, s.Cluster, parts, at)
+		return source.ListOffsets(ctx, s.Cluster, parts, source.LatestStable) // what is behind it may be taken back
 	}
 }
 

@@ -49,7 +49,7 @@ const (
 	// LookFor is how long a command that only looks tries to reach a broker.
 	LookFor = 5 * time.Second
 
-	// PersistFor is how long it then asks again where brokers close connections: within kafka.request_timeout.
+	// PersistFor is how long it then asks again where brokers close connections: within the 15 s that a request may take.
 	PersistFor = 10 * time.Second
 
 	// startFor is the same for a process that stays: longer than a broker takes to start next to it.

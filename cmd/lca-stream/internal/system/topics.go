@@ -179,7 +179,7 @@ func (s *Topics) checkTopics(ctx context.Context, wants []topics.Want) error {
 func (s *Topics) Reader(ctx context.Context, k source.KafkaConfig, f format.Config) (*source.Kafka, error) {
 	c := s.Config.Source
 	k.Cluster, k.Memory, k.RetryFor = s.Cluster, s.memory, patience
-	k.ReadUncommitted, k.MaxMessageBytes = c.IsolationLevel == config.ReadUncommitted, c.MaxMessageBytes
+	k.MaxMessageBytes = c.MaxMessageBytes
 	var err error
 	if k.Decoder, err = s.decoder(f); err != nil {
 		return nil, err
@@ -359,14 +359,14 @@ func (s *Topics) OpenKeyedSink(ctx context.Context, partition int32) (*sink.Kafk
 func (s *Topics) sinkConfig(id string) sink.KafkaConfig {
 	return sink.KafkaConfig{
 		Cluster: s.Cluster, TransactionalID: id, Compression: s.Config.Transform.Compression, Link: s.link, Log: s.Log,
-		Timeout: s.Config.Kafka.TransactionTimeout, Request: s.Config.Kafka.RequestTimeout,
+		Timeout: s.Config.Kafka.TransactionTimeout,
 	}
 }
 
 // thresholds returns when to stop because of records that cannot be used.
 func (s *Topics) thresholds() reject.DeadLetter {
 	c := s.Config.DeadLetter
-	return reject.DeadLetter{Topic: c.Topic, Group: s.Config.Source.Group, Window: c.Window, MaxRejects: c.MaxRejects, WarnOnly: c.OnThreshold == config.Warn, StopAtTooLarge: c.OnTooLarge == config.Stop}
+	return reject.DeadLetter{Topic: c.Topic, Group: s.Config.Source.Group, Window: reject.Window, MaxRejects: c.MaxRejects}
 }
 
 // DeadLetter returns where records go that cannot be used.
@@ -479,11 +479,7 @@ func (s *Topics) At(ctx context.Context, parts []source.Partition, p Place) (sou
 	case p.Text == "earliest":
 		return source.ListOffsets(ctx, s.Cluster, parts, source.Earliest)
 	}
-	last := source.LatestStable
-	if s.Config.Source.IsolationLevel == config.ReadUncommitted {
-		last = source.Latest
-	}
-	end, err := source.ListOffsets(ctx, s.Cluster, parts, last)
+	end, err := source.ListOffsets(ctx, s.Cluster, parts, source.LatestStable) // what is behind it may be taken back
 	if err != nil || p.time.IsZero() {
 		return end, err
 	}

@@ -72,11 +72,8 @@ func Wanted(c *config.Config) []Want {
 		copartitioned(wants, leastOutput(c))
 	}
 	if c.DeadLetter.Topic != "" {
-		dead := Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1, SourceTimes: true}
-		if c.DeadLetter.OnTooLarge != config.Stop { // it is cut instead, and what is left must fit
-			dead.MessageBytes = reject.DeadLetterBytes
-		}
-		wants = append(wants, dead)
+		// What the topic does not take is cut, and what is left must fit.
+		wants = append(wants, Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1, SourceTimes: true, MessageBytes: reject.DeadLetterBytes})
 	}
 	if c.Alarms.Topic != "" { // all events of a model have one key
 		wants = append(wants, Want{Path: "alarms.topic", Topic: c.Alarms.Topic, Fewer: true, MessageBytes: transform.AlarmBytes})

@@ -234,19 +234,16 @@ func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 // is to stop at a dead letter that does not fit.
 func TestRoomForDeadLetters(t *testing.T) {
 	for _, c := range []struct {
-		policy config.Choice
-		bytes  int
-		fault  string
+		bytes int
+		fault string
 	}{
-		{"cut", 100, "has max.message.bytes 100, must be at least 1024; run `kafka-configs.sh --bootstrap-server BROKER --alter --topic room-dead --add-config max.message.bytes=1024`"},
-		{"cut", 1023, "must be at least 1024"}, {"cut", 1024, ""}, {"stop", 100, ""},
+		{100, "has max.message.bytes 100, must be at least 1024; run `kafka-configs.sh --bootstrap-server BROKER --alter --topic room-dead --add-config max.message.bytes=1024`"},
+		{1023, "must be at least 1024"}, {1024, ""},
 	} {
-		cfg := configured("room")
-		cfg.DeadLetter.OnTooLarge = c.policy
-		w := Wanted(cfg)[4]
+		w := Wanted(configured("room"))[4]
 		f := compare(w, topic{partitions: 1, replication: 1, policy: "delete", messageBytes: c.bytes}, topic{partitions: 1, messageBytes: 1000}, 1)
 		if f.OK() != (c.fault == "") || !strings.Contains(f.Fault(), c.fault) {
-			t.Errorf("%s, %d bytes: %v", c.policy, c.bytes, f)
+			t.Errorf("%d bytes: %v", c.bytes, f)
 		}
 	}
 }
