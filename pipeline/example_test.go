@@ -38,7 +38,7 @@ func Example() {
 
 	byKey := publish(fit())
 	follow := &models.Follow{
-		Open:    func(context.Context) (checkpoint.TopicReader, error) { return byKey, nil },
+		Open:    func(context.Context, int64) (checkpoint.TopicReader, error) { return byKey, nil },
 		End:     func(context.Context) (int64, error) { return int64(len(byKey.records)), nil },
 		ModelID: "machines", Stats: counts, Log: quiet,
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"iter"
-	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -296,16 +295,12 @@ const ChunkBytes = 900_000
 // again. Two slots alternate, so that the former checkpoint stays whole while the next one is written. The same
 // transaction deletes a slot's surplus chunks with tombstones.
 type Checkpoints struct {
-	Topic   string
-	ModelID string
-	Owner   Owner                                             // the pipeline that the model must belong to; zero = any
-	Open    func(context.Context) (TopicReader, error)        // a reader from the topic's beginning
-	OpenAt  func(context.Context, int64) (TopicReader, error) // a reader from an offset; nil = all is read
-	End     func(context.Context) (int64, error)              // the topic's high watermark, see ReadBack
-	Stable  func(context.Context) (int64, error)              // its last stable offset, for Peek
-	Log     *slog.Logger                                      // nil: waiting is not logged
-	By      string                                            // model.by, for a model of one value
-	OneSlot bool                                              // each checkpoint takes the former one's place: for readers that go by offset
+	ReadBack // of the topic
+	ModelID  string
+	Owner    Owner                                // the pipeline that the model must belong to; zero = any
+	Stable   func(context.Context) (int64, error) // the topic's last stable offset, for Peek
+	By       string                               // model.by, for a model of one value
+	OneSlot  bool                                 // each checkpoint takes the former one's place: for readers that go by offset
 
 	Chunks [2]int  // number of chunks in each slot, as last written or read
 	old    [2]bool // the slot holds a checkpoint of the first format
@@ -412,7 +407,8 @@ func (t *Checkpoints) Newest(f *Found) (*Checkpoint, error) {
 
 // read finds what the topic holds of the model. Mostly its last records suffice.
 func (t *Checkpoints) read(ctx context.Context, end func(context.Context) (int64, error)) (*Found, error) {
-	back := ReadBack{Topic: t.Topic, Open: t.Open, OpenAt: t.OpenAt, End: end, Log: t.Log}
+	back := t.ReadBack
+	back.End = end
 	f := &Found{Model: t.ModelID, Topic: t.Topic}
 	err := back.ReadTail(ctx, f.reset, func(got *source.Fetched) error {
 		for _, r := range got.Records {

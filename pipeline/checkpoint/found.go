@@ -197,12 +197,11 @@ func (f *Found) old() (old [2]bool) {
 // sink was opened first, which ends it.
 type ReadBack struct {
 	Topic   string
-	Open    func(context.Context) (TopicReader, error)        // a reader of committed records from the topic's beginning
-	OpenAt  func(context.Context, int64) (TopicReader, error) // … from an offset, or the beginning if that is later; nil = ReadTail reads all
-	End     func(context.Context) (int64, error)              // the high watermark
-	Begin   func(context.Context) (int64, error)              // the log start offset; only for what Written looks at
-	TopicID func(context.Context) (string, error)             // … too; nil: it is not known
-	Log     *slog.Logger                                      // logs what is waited for; nil: nothing
+	Open    func(ctx context.Context, from int64) (TopicReader, error) // a reader of committed records from an offset, or the beginning if that is later
+	End     func(context.Context) (int64, error)                       // the high watermark
+	Begin   func(context.Context) (int64, error)                       // the log start offset; only for what Written looks at
+	TopicID func(context.Context) (string, error)                      // "", or nil: it is not known
+	Log     *slog.Logger                                               // logs what is waited for; nil: nothing
 }
 
 // CurrentTopicID returns the id that the topic has now; "" if it is not known.
@@ -244,7 +243,7 @@ func (r *ReadBack) ReadTail(ctx context.Context, reset func(), each func(*source
 	if err != nil {
 		return err
 	}
-	for back := int64(TailRecords); r.OpenAt != nil && back < end; back *= TailGrows {
+	for back := int64(TailRecords); back < end; back *= TailGrows {
 		if err := r.From(ctx, end-back, end, each); err != nil || enough() {
 			return err
 		}
@@ -310,11 +309,7 @@ func (r *ReadBack) From(ctx context.Context, next, end int64, each func(*source.
 	if next >= end {
 		return nil
 	}
-	open := r.Open
-	if next > 0 {
-		open = func(ctx context.Context) (TopicReader, error) { return r.OpenAt(ctx, next) }
-	}
-	log, err := open(ctx)
+	log, err := r.Open(ctx, next)
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 var checkpointLog = source.Partition{Topic: "checkpoints"}
 
 func (w *world) checkpoints() *checkpoint.Checkpoints {
-	return &checkpoint.Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints"), Stable: w.end("checkpoints")}
+	return &checkpoint.Checkpoints{ReadBack: w.readBackOf("checkpoints"), ModelID: "m", Stable: w.end("checkpoints")}
 }
 
 // put writes messages as a committed transaction.
@@ -31,7 +31,7 @@ func (w *world) put(msgs ...sink.Message) {
 func checkpointOf(t *testing.T, n uint64, change func([]byte)) []sink.Message {
 	t.Helper()
 	c := &checkpoint.Checkpoint{Sequence: n, ModelID: "m", Published: n * 1000, Learner: make([]byte, checkpoint.ChunkBytes), Offsets: source.Offsets{fixtures.Events: int64(n)}}
-	msgs, err := (&checkpoint.Checkpoints{Topic: "checkpoints", ModelID: "m"}).Messages(c)
+	msgs, err := (&checkpoint.Checkpoints{ReadBack: checkpoint.ReadBack{Topic: "checkpoints"}, ModelID: "m"}).Messages(c)
 	if err != nil || len(msgs) != 2 {
 		t.Fatalf("%d messages: %v", len(msgs), err)
 	}

@@ -127,7 +127,7 @@ func compare(t *testing.T, want, got *world) {
 func compareCheckpoints(t *testing.T, want, got *world) {
 	t.Helper()
 	load := func(w *world) *checkpoint.Checkpoint {
-		c, err := (&checkpoint.Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")}).Load(context.Background())
+		c, err := (&checkpoint.Checkpoints{ReadBack: w.readBackOf("checkpoints"), ModelID: "m"}).Load(context.Background())
 		if err != nil || c == nil {
 			t.Fatalf("no checkpoint: %v", err)
 		}

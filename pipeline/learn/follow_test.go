@@ -40,8 +40,8 @@ func (w *world) follow(read *int) *models.Follow {
 		return &countedLog{TopicReader: &memoryLog{w: w, p: snapshotLog, n: int(from)}, n: read}, nil
 	}
 	return &models.Follow{
-		Open: func(ctx context.Context) (checkpoint.TopicReader, error) { return open(ctx, 0) }, OpenAt: open,
-		End: w.end("snapshots"), ModelID: "m", Source: "events", Stats: stats.NewStats(), Log: fixtures.Quiet(),
+		Open: open,
+		End:  w.end("snapshots"), ModelID: "m", Source: "events", Stats: stats.NewStats(), Log: fixtures.Quiet(),
 	}
 }
 
@@ -134,8 +134,8 @@ func testFollowReadsOn(t *testing.T, cause error, again bool) {
 		t.Fatal(err)
 	}
 	all, cut := read, false
-	open := f.OpenAt
-	f.OpenAt = func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
+	open := f.Open
+	f.Open = func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
 		log, err := open(ctx, at)
 		return &cutLog{log, &cut, cause}, err
 	}

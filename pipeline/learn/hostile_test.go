@@ -60,7 +60,7 @@ func arrowMessage(t *testing.T, columns ...fixtures.Column) []byte {
 // state is what a learner's last checkpoint says of the model; offsets and counters left out.
 func state(t *testing.T, w *world) []byte {
 	t.Helper()
-	c, err := (&checkpoint.Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")}).Load(context.Background())
+	c, err := (&checkpoint.Checkpoints{ReadBack: w.readBackOf("checkpoints"), ModelID: "m"}).Load(context.Background())
 	if err != nil || c == nil {
 		t.Fatalf("no checkpoint: %v", err)
 	}

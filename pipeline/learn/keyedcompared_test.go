@@ -120,9 +120,11 @@ func TestModelsAreComparedOnce(t *testing.T) {
 		r.topicID = c.id
 		stage, reads := w.keyedStage(r), 0
 		open := stage.Snapshots.Open
-		stage.Snapshots.Open = func(ctx context.Context) (checkpoint.TopicReader, error) {
-			reads++
-			return open(ctx)
+		stage.Snapshots.Open = func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
+			if from == 0 {
+				reads++
+			}
+			return open(ctx, from)
 		}
 		if err := w.learnOnce(t, r, stage); err != nil {
 			t.Fatalf("%s: %v", c.why, err)

@@ -151,11 +151,7 @@ func grownLearner(b *testing.B, w *world, keys int, keyed bool, memory int64) pi
 	stage := &KeyedLearn{KeyedLearnConfig: KeyedLearnConfig{
 		LearnConfig: shared, By: modelkey.By{Place: modelkey.Key}, Partition: keyedPartition,
 		States: &KeyedStates{
-			Topic: states.Topic, Partition: states.ID, ModelID: "m", Owner: saved.Owner,
-			OpenAt: func(_ context.Context, at int64) (checkpoint.TopicReader, error) {
-				return &keyedLog{w, states, at}, nil
-			},
-			End: func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
+			ReadBack: *w.readBack(states), Partition: states.ID, ModelID: "m", Owner: saved.Owner,
 		},
 		Memory:    NewModelMemory(memory, shared.Stats.ModelCounts("learn")),
 		Committed: func(context.Context) (source.Offsets, error) { return source.Offsets{keyedPartition: 0}, nil },
@@ -163,7 +159,7 @@ func grownLearner(b *testing.B, w *world, keys int, keyed bool, memory int64) pi
 	for i := range keys {
 		own := *saved
 		own.ModelID, own.Ordinal, own.Offsets = modelkey.ID("m", keyedPartition.ID, fmt.Append(nil, i)), 2400, source.Offsets{keyedPartition: 0}
-		writer := &checkpoint.Checkpoints{Topic: states.Topic, ModelID: own.ModelID, OneSlot: true}
+		writer := &checkpoint.Checkpoints{ReadBack: checkpoint.ReadBack{Topic: states.Topic}, ModelID: own.ModelID, OneSlot: true}
 		msgs, err := stage.States.messages(&own, writer, &keyedState{version: own.Published}, nil)
 		if err != nil {
 			b.Fatal(err)

@@ -159,7 +159,8 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 	if r.soon {
 		c.Neighbours, c.Minibatch, c.WarmupRows = 12, 4, 12
 	}
-	states := source.Partition{Topic: "checkpoints", ID: w.fleet.ID}
+	saved := *w.readBack(source.Partition{Topic: "checkpoints", ID: w.fleet.ID})
+	saved.TopicID = func(context.Context) (string, error) { return r.topicID, nil }
 	owner := checkpoint.Owner{Group: "g", Topic: "events"}
 	figures := stats.NewStats()
 	every := time.Second
@@ -174,12 +175,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 		},
 		By: r.by, Partition: w.fleet, Idle: r.idle, Most: r.most,
 		States: &KeyedStates{
-			Topic: states.Topic, Partition: states.ID, ModelID: "fleet/a", Owner: owner, By: r.by, gone: retiredModels{most: r.mostRetired},
-			OpenAt: func(_ context.Context, at int64) (checkpoint.TopicReader, error) {
-				return &keyedLog{w, states, at}, nil
-			},
-			End:     func(context.Context) (int64, error) { return int64(len(w.topics[states])), nil },
-			TopicID: func(context.Context) (string, error) { return r.topicID, nil },
+			ReadBack: saved, Partition: w.fleet.ID, ModelID: "fleet/a", Owner: owner, By: r.by, gone: retiredModels{most: r.mostRetired},
 		},
 		Memory:    NewModelMemory(r.memory, figures.ModelCounts("learn")),
 		Snapshots: w.readBack(source.Partition{Topic: "snapshots", ID: w.fleet.ID}),
@@ -192,9 +188,9 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 // readBack reads one of our topics.
 func (w *world) readBack(p source.Partition) *checkpoint.ReadBack {
 	return &checkpoint.ReadBack{
-		Topic: p.Topic, Open: func(context.Context) (checkpoint.TopicReader, error) { return &keyedLog{w, p, 0}, nil },
-		OpenAt: func(_ context.Context, at int64) (checkpoint.TopicReader, error) { return &keyedLog{w, p, at}, nil },
-		End:    func(context.Context) (int64, error) { return int64(len(w.topics[p])), nil },
+		Topic: p.Topic,
+		Open:  func(_ context.Context, at int64) (checkpoint.TopicReader, error) { return &keyedLog{w, p, at}, nil },
+		End:   func(context.Context) (int64, error) { return int64(len(w.topics[p])), nil },
 	}
 }
 
@@ -229,7 +225,7 @@ func (w *world) renewal(r keyedRun) *pipeline.Renewal {
 	if !r.marks {
 		return nil
 	}
-	starts := &start.Starts{Topic: "checkpoints", Partition: w.fleet.ID}
+	starts := &start.Starts{ReadBack: checkpoint.ReadBack{Topic: "checkpoints"}, Partition: w.fleet.ID}
 	return &pipeline.Renewal{Every: time.Hour, Markers: func(at source.Offsets) []sink.Message {
 		return []sink.Message{starts.Message("start/g.learn/events/0", start.Start{Version: start.StartVersion, Offset: at[w.fleet]})}
 	}}

@@ -125,9 +125,11 @@ func TestComparisonOfWhatIsNotThere(t *testing.T) {
 	w.fleetMessages(r.by, fleetRows(80, "pump 0", "pump 1"))
 	stage, reads := w.keyedStage(r), 0
 	open := stage.Snapshots.Open
-	stage.Snapshots.Open = func(ctx context.Context) (checkpoint.TopicReader, error) {
-		reads++
-		return open(ctx)
+	stage.Snapshots.Open = func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
+		if from == 0 {
+			reads++
+		}
+		return open(ctx, from)
 	}
 	if err := w.learnOnce(t, r, stage); err != nil {
 		t.Fatal(err)
@@ -150,10 +152,7 @@ func TestOwnerIsLookedForInWhatIsNew(t *testing.T) {
 	var all []*checkpoint.ReadBack
 	for _, p := range []source.Partition{first, fleetSnapshots} {
 		back := w.readBack(p)
-		back.Open = func(context.Context) (checkpoint.TopicReader, error) {
-			return &countedLog{TopicReader: &keyedLog{w, p, 0}, n: &read}, nil
-		}
-		back.OpenAt = func(_ context.Context, at int64) (checkpoint.TopicReader, error) {
+		back.Open = func(_ context.Context, at int64) (checkpoint.TopicReader, error) {
 			return &countedLog{TopicReader: &keyedLog{w, p, at}, n: &read}, nil
 		}
 		all = append(all, back)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/sink"
@@ -160,7 +161,7 @@ func forgetNewest(w *world) {
 
 func (w *world) retireAll(records func(*KeyedStates, string, *keyedState) []sink.Message) {
 	p := source.Partition{Topic: "checkpoints", ID: w.fleet.ID}
-	states := &KeyedStates{Topic: p.Topic, Partition: p.ID, ModelID: "fleet/a"}
+	states := &KeyedStates{ReadBack: checkpoint.ReadBack{Topic: p.Topic}, Partition: p.ID, ModelID: "fleet/a"}
 	for _, value := range []string{"pump%200", "pump%201"} {
 		w.topics[p] = append(w.topics[p], records(states, "fleet/a/3/"+value, &keyedState{version: 1000, learnt: 1000})...)
 	}

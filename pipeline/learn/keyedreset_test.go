@@ -13,7 +13,7 @@ import (
 // A reset moves the models whose checkpoints are before it and have learnt beyond it; not those that are behind, nor what is saved
 // afterwards, nor the models of another group.
 func TestResetMovesModels(t *testing.T) {
-	states := &KeyedStates{Topic: "check", Partition: 2, ModelID: "fleet", Owner: checkpoint.Owner{Group: "g", Topic: "in"}, index: map[string]keyedState{}}
+	states := &KeyedStates{ReadBack: checkpoint.ReadBack{Topic: "check"}, Partition: 2, ModelID: "fleet", Owner: checkpoint.Owner{Group: "g", Topic: "in"}, index: map[string]keyedState{}}
 	at := int64(0)
 	take := func(r source.Record) {
 		t.Helper()
@@ -73,10 +73,10 @@ func (r *wantedReader) Want(until int64) { r.until = until }
 // One checkpoint is asked for, and not all that is behind it on the topic: with thousands of models that is most of what a restart reads.
 func TestOneCheckpointIsWanted(t *testing.T) {
 	first := &wantedReader{}
-	states := &KeyedStates{OpenAt: func(_ context.Context, at int64) (checkpoint.TopicReader, error) {
+	states := &KeyedStates{ReadBack: checkpoint.ReadBack{Open: func(_ context.Context, at int64) (checkpoint.TopicReader, error) {
 		first.at = at
 		return first, nil
-	}}
+	}}}
 	for _, at := range []int64{70, 30} { // the second time the reader is there
 		if err := states.moveTo(t.Context(), at, at+2); err != nil || first.at != at || first.until != at+2 {
 			t.Errorf("the reader is at %d for %d, want %d for %d: %v", first.at, first.until, at, at+2, err)

@@ -29,7 +29,7 @@ func TestLayoutsAreNotMixed(t *testing.T) {
 		}
 	}
 	one := func(r source.Record) error {
-		all := &checkpoint.Checkpoints{Topic: "check", ModelID: "fleet"}
+		all := &checkpoint.Checkpoints{ReadBack: checkpoint.ReadBack{Topic: "check"}, ModelID: "fleet"}
 		f := &checkpoint.Found{Model: "fleet", Topic: "check"}
 		f.Take(string(r.Key), r.Value, r.Headers)
 		_, err := all.Newest(f)
@@ -42,7 +42,7 @@ func TestLayoutsAreNotMixed(t *testing.T) {
 		}
 	}
 	byKey := func(r source.Record) error {
-		states := &KeyedStates{Topic: "check", Partition: 3, ModelID: "fleet", By: modelkey.By{Place: modelkey.Key}, index: map[string]keyedState{}}
+		states := &KeyedStates{ReadBack: checkpoint.ReadBack{Topic: "check"}, Partition: 3, ModelID: "fleet", By: modelkey.By{Place: modelkey.Key}, index: map[string]keyedState{}}
 		return states.take(&r)
 	}
 	refused(byKey(record("fleet/1/0", "state")), `holds model "fleet", which is one for all rows`)

@@ -188,10 +188,15 @@ func (l *memoryLog) Fetch(ctx context.Context) (source.Fetched, error) {
 	return got, nil
 }
 
-func (w *world) log(topic string) func(context.Context) (checkpoint.TopicReader, error) {
-	return func(context.Context) (checkpoint.TopicReader, error) {
-		return &memoryLog{w: w, p: source.Partition{Topic: topic}}, nil
+func (w *world) log(topic string) func(context.Context, int64) (checkpoint.TopicReader, error) {
+	return func(_ context.Context, from int64) (checkpoint.TopicReader, error) {
+		return &memoryLog{w: w, p: source.Partition{Topic: topic}, n: int(from)}, nil
 	}
+}
+
+// readBack reads back a topic of one partition.
+func (w *world) readBackOf(topic string) checkpoint.ReadBack {
+	return checkpoint.ReadBack{Topic: topic, Open: w.log(topic), End: w.end(topic)}
 }
 
 func (w *world) end(topic string) func(context.Context) (int64, error) {

@@ -284,7 +284,7 @@ func (k *KeyedLearn) newOne(value string) *Learn {
 	if k.Alarms.To != nil {
 		one.Alarms.Partition = k.Alarms.To(one.ModelID)
 	}
-	one.Checkpoints = &checkpoint.Checkpoints{Topic: k.States.Topic, ModelID: one.ModelID, Owner: k.States.Owner, By: k.By.String(), OneSlot: true}
+	one.Checkpoints = &checkpoint.Checkpoints{ReadBack: checkpoint.ReadBack{Topic: k.States.Topic}, ModelID: one.ModelID, Owner: k.States.Owner, By: k.By.String(), OneSlot: true}
 	one.reset(source.Offsets{k.Partition: 0})
 	return one
 }

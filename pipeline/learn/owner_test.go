@@ -192,10 +192,9 @@ func TestLoadReadsTheTail(t *testing.T) {
 			noise(c.after)
 			read := 0
 			cp = w.checkpointsOf(plant)
-			cp.OpenAt = func(_ context.Context, from int64) (checkpoint.TopicReader, error) {
+			cp.Open = func(_ context.Context, from int64) (checkpoint.TopicReader, error) {
 				return &countedLog{TopicReader: &memoryLog{w: w, p: checkpointLog, n: int(from)}, n: &read}, nil
 			}
-			cp.Open = func(ctx context.Context) (checkpoint.TopicReader, error) { return cp.OpenAt(ctx, 0) }
 			got, err := cp.Load(context.Background())
 			if err != nil || got.Sequence != 20 || cp.Chunks != [2]int{1, 1} {
 				t.Fatalf("loaded %v with %v chunks, %v", got, cp.Chunks, err)

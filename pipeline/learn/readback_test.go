@@ -40,8 +40,8 @@ func (l *heldLog) Fetch(ctx context.Context) (source.Fetched, error) {
 // hold lets a transaction be open on the checkpoint topic from an offset on, for so long.
 func hold(t *checkpoint.Checkpoints, w *world, before int, d time.Duration) {
 	ends := time.Now().Add(d)
-	t.Open = func(context.Context) (checkpoint.TopicReader, error) {
-		return &heldLog{memoryLog: &memoryLog{w: w, p: source.Partition{Topic: t.Topic}}, before: before, ends: ends}, nil
+	t.Open = func(_ context.Context, from int64) (checkpoint.TopicReader, error) {
+		return &heldLog{memoryLog: &memoryLog{w: w, p: source.Partition{Topic: t.Topic}, n: int(from)}, before: before, ends: ends}, nil
 	}
 }
 
@@ -102,7 +102,7 @@ func TestHangingTransactionCanBeInterrupted(t *testing.T) {
 // A log that hides nothing is read without a wait and without a word in the log.
 func TestReadBackOfEmptyTopic(t *testing.T) {
 	w := newWorld()
-	back := checkpoint.ReadBack{Topic: "none", Open: w.log("none"), End: w.end("none")}
+	back := w.readBackOf("none")
 	if err := back.Read(context.Background(), func(*source.Fetched) error { t.Error("a record"); return nil }); err != nil {
 		t.Fatal(err)
 	}

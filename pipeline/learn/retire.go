@@ -427,7 +427,7 @@ func (t *KeyedStates) dropped(value string, version uint64) {
 
 // retirement are the records that put a retired model in the place of a checkpoint of some chunks.
 func (t *KeyedStates) retirement(id string, s *keyedState, chunks int, at *int64) []sink.Message {
-	writer := checkpoint.Checkpoints{Topic: t.Topic, ModelID: id, Chunks: [2]int{chunks}}
+	writer := checkpoint.Checkpoints{ReadBack: checkpoint.ReadBack{Topic: t.Topic}, ModelID: id, Chunks: [2]int{chunks}}
 	msgs := writer.Delete([]sink.Message{{
 		Topic: t.Topic, Key: writer.Key(0, 0), Value: []byte(retiredValue), Offset: at,
 		Headers: []source.Header{
@@ -443,7 +443,7 @@ func (t *KeyedStates) retirement(id string, s *keyedState, chunks int, at *int64
 
 // forgotten deletes the record of a retired model.
 func (t *KeyedStates) forgotten(id string) []sink.Message {
-	writer := checkpoint.Checkpoints{Topic: t.Topic, ModelID: id}
+	writer := checkpoint.Checkpoints{ReadBack: checkpoint.ReadBack{Topic: t.Topic}, ModelID: id}
 	return []sink.Message{{Topic: t.Topic, Partition: t.Partition, Key: writer.Key(0, 0)}}
 }
 

@@ -325,8 +325,10 @@ func (s *sim) number(m sink.Message, header string) uint64 {
 func (s *sim) load(t *testing.T, model string) *checkpoint.Checkpoint {
 	part := s.part(source.Partition{Topic: "checkpoints"})
 	end := func(context.Context) (int64, error) { return part.stable(), nil }
-	open := func(context.Context) (checkpoint.TopicReader, error) { return &calmLog{part: part}, nil }
-	c, err := (&checkpoint.Checkpoints{Topic: "checkpoints", ModelID: model, Open: open, End: end}).Load(context.Background())
+	open := func(_ context.Context, from int64) (checkpoint.TopicReader, error) {
+		return &calmLog{part: part, next: from}, nil
+	}
+	c, err := (&checkpoint.Checkpoints{ReadBack: checkpoint.ReadBack{Topic: "checkpoints", Open: open, End: end}, ModelID: model}).Load(context.Background())
 	if err != nil {
 		t.Fatalf("the checkpoint of %s: %v", model, err)
 	}

@@ -298,13 +298,7 @@ func records(part *simPart, offsets []int64) (all []recordbatch.Record) {
 	return all
 }
 
-func (p *proc) log(thread, topic string) func(context.Context) (checkpoint.TopicReader, error) {
-	return func(context.Context) (checkpoint.TopicReader, error) {
-		return &simLog{p: p, thread: thread, topic: source.Partition{Topic: topic}}, nil
-	}
-}
-
-func (p *proc) logAt(thread, topic string) func(context.Context, int64) (checkpoint.TopicReader, error) {
+func (p *proc) log(thread, topic string) func(context.Context, int64) (checkpoint.TopicReader, error) {
 	return func(_ context.Context, next int64) (checkpoint.TopicReader, error) {
 		return &simLog{p: p, thread: thread, topic: source.Partition{Topic: topic}, next: next}, nil
 	}

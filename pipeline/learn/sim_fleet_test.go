@@ -285,15 +285,7 @@ func (p *proc) endOf(ctx context.Context, fallback string, of source.Partition, 
 // fleetPositions decides where a partition is read from. Its start markers are in the same partition of the checkpoint topic.
 func (s *sim) fleetPositions(me *proc, group, thread string, p source.Partition) *start.Positions {
 	starts := func(id int32) *start.Starts {
-		own := source.Partition{Topic: "checkpoints", ID: id}
-		return &start.Starts{
-			Topic: own.Topic, Partition: id,
-			Open: func(ctx context.Context) (checkpoint.TopicReader, error) { return me.logOf(ctx, thread, own, 0), nil },
-			OpenAt: func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
-				return s.wrongly(me.logOf(ctx, thread, own, at)), nil
-			},
-			End: func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, own, source.Latest) },
-		}
+		return &start.Starts{ReadBack: s.fleetLog(me, thread, id), Partition: id}
 	}
 	return &start.Positions{Places: simPlaces{me, thread}, Starts: starts(p.ID), Home: starts(0), Group: group, Topic: p.Topic, Start: source.Earliest, Log: fixtures.Quiet()}
 }
@@ -413,27 +405,28 @@ func (s *sim) learnFleet(me *proc, pipe *simPipe, members pipeline.Members) erro
 	return err
 }
 
-func (s *sim) fleetStates(me *proc, thread string, p source.Partition) *KeyedStates {
-	own := source.Partition{Topic: "checkpoints", ID: p.ID}
-	return &KeyedStates{
-		Topic: own.Topic, Partition: p.ID, ModelID: "fleet/a", Owner: checkpoint.Owner{Group: "g", Topic: p.Topic}, By: s.fleet.by,
-		OpenAt: func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
+// fleetLog reads a partition of the checkpoint topic.
+func (s *sim) fleetLog(me *proc, thread string, partition int32) checkpoint.ReadBack {
+	own := source.Partition{Topic: "checkpoints", ID: partition}
+	return checkpoint.ReadBack{
+		Topic: own.Topic,
+		Open: func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
 			return s.wrongly(me.logOf(ctx, thread, own, at)), nil
 		},
 		End: func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, own, source.Latest) },
 	}
 }
 
+func (s *sim) fleetStates(me *proc, thread string, p source.Partition) *KeyedStates {
+	return &KeyedStates{
+		ReadBack: s.fleetLog(me, thread, p.ID), Partition: p.ID, ModelID: "fleet/a", Owner: checkpoint.Owner{Group: "g", Topic: p.Topic}, By: s.fleet.by,
+	}
+}
+
 // fleetClaims are the claims to the models, in the first partition of the checkpoint topic.
 func (s *sim) fleetClaims(me *proc, thread string, p source.Partition) *checkpoint.Checkpoints {
-	first := source.Partition{Topic: "checkpoints"}
 	return &checkpoint.Checkpoints{
-		Topic: first.Topic, ModelID: "fleet/a", Owner: checkpoint.Owner{Group: "g", Topic: p.Topic}, By: s.fleet.by.String(),
-		Open: func(ctx context.Context) (checkpoint.TopicReader, error) { return me.logOf(ctx, thread, first, 0), nil },
-		OpenAt: func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
-			return me.logOf(ctx, thread, first, at), nil
-		},
-		End: func(ctx context.Context) (int64, error) { return me.endOf(ctx, thread, first, source.Latest) },
+		ReadBack: s.fleetLog(me, thread, 0), ModelID: "fleet/a", Owner: checkpoint.Owner{Group: "g", Topic: p.Topic}, By: s.fleet.by.String(),
 	}
 }
 

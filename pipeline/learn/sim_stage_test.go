@@ -208,9 +208,8 @@ func (s *sim) learnStage(me *proc, pipe *simPipe) *Learn {
 	stage := &Learn{LearnConfig: LearnConfig{
 		ModelID: pipe.model, Topic: "snapshots", Keep: 3, SnapshotRows: 40, CheckpointRows: 30, Learner: s.learner(), Producer: "test",
 		Checkpoints: &checkpoint.Checkpoints{
-			Topic: "checkpoints", ModelID: pipe.model, Owner: checkpoint.Owner{Group: pipe.group, Topic: pipe.topic},
-			Open: me.log("", "checkpoints"), OpenAt: me.logAt("", "checkpoints"),
-			End: me.end("", "checkpoints", end), Stable: me.end("", "checkpoints", source.LatestStable),
+			ReadBack: checkpoint.ReadBack{Topic: "checkpoints", Open: me.log("", "checkpoints"), End: me.end("", "checkpoints", end)},
+			ModelID:  pipe.model, Owner: checkpoint.Owner{Group: pipe.group, Topic: pipe.topic}, Stable: me.end("", "checkpoints", source.LatestStable),
 		},
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			return s.newestOf(ctx, me, pipe, settled)
@@ -246,7 +245,7 @@ func (s *sim) newestOf(ctx context.Context, me *proc, pipe *simPipe, settled boo
 
 // positions decides for a group where to read from, and gaps what to pass over, as the command's do.
 func (s *sim) positions(me *proc, pipe *simPipe, group, model string) *start.Positions {
-	starts := &start.Starts{Topic: "checkpoints", Open: me.log(" starts", "checkpoints"), End: me.end(" starts", "checkpoints", source.Latest)}
+	starts := &start.Starts{ReadBack: checkpoint.ReadBack{Topic: "checkpoints", Open: me.log(" starts", "checkpoints"), End: me.end(" starts", "checkpoints", source.Latest)}}
 	if s.mistake == "a loss is a first start" || s.mistake == "latest is resolved again" {
 		starts.End = func(context.Context) (int64, error) { return 0, nil }
 	}
@@ -274,8 +273,7 @@ func (s *sim) written(me *proc, group, out, dead string) *start.Written {
 		fallback := " " + of.String()
 		return &checkpoint.ReadBack{
 			Topic: topic,
-			Open:  func(ctx context.Context) (checkpoint.TopicReader, error) { return me.logOf(ctx, fallback, p, 0), nil },
-			OpenAt: func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
+			Open: func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
 				return me.logOf(ctx, fallback, p, from), nil
 			},
 			End:   func(ctx context.Context) (int64, error) { return me.endOf(ctx, fallback, p, source.Latest) },
@@ -330,7 +328,7 @@ func (t threaded) Rewind(ctx context.Context) (source.Offsets, error) {
 func (s *sim) transform(me *proc, pipe *simPipe, members pipeline.Members) error {
 	counts := stats.NewStats()
 	follow := &models.Follow{
-		Open: me.log(simFollow, "snapshots"), OpenAt: me.logAt(simFollow, "snapshots"), End: me.end(simFollow, "snapshots", source.LatestStable),
+		Open: me.log(simFollow, "snapshots"), End: me.end(simFollow, "snapshots", source.LatestStable),
 		Topic: "snapshots", ModelID: pipe.model, Source: pipe.topic, Group: pipe.group, Stats: counts, Log: fixtures.Quiet(),
 	}
 	if s.mistake == "pipelines are mixed" {

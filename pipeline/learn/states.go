@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 	"time"
@@ -35,15 +34,11 @@ import (
 // so that the index needs no value. Only the owner of the partition writes checkpoints there. In the place of the checkpoint of
 // a model that was retired is a record of its last version; see retire.go.
 type KeyedStates struct {
-	Topic     string
-	Partition int32
-	ModelID   string // base of the models' ids
-	Owner     checkpoint.Owner
-	By        modelkey.By
-	OpenAt    func(context.Context, int64) (checkpoint.TopicReader, error) // a read_committed reader from an offset, or the beginning if that is later
-	End       func(context.Context) (int64, error)                         // the high watermark of the partition, see ReadBack
-	TopicID   func(context.Context) (string, error)                        // id of the topic; "" if brokers tell none; nil = none
-	Log       *slog.Logger                                                 // nil: waiting is not logged
+	checkpoint.ReadBack // of the partition
+	Partition           int32
+	ModelID             string // base of the models' ids
+	Owner               checkpoint.Owner
+	By                  modelkey.By
 
 	index map[string]keyedState  // by value of model.by
 	gone  retiredModels          // of the index
@@ -86,18 +81,14 @@ func (t *KeyedStates) Read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.readBack().From(ctx, t.next, end, t.takeAll)
+	return t.From(ctx, t.next, end, t.takeAll)
 }
 
 // readNewest reads as many of the newest records as it takes to have a checkpoint of a model.
 func (t *KeyedStates) readNewest(ctx context.Context) error {
 	reset := func() { t.index, t.gone = map[string]keyedState{}, retiredModels{most: t.gone.most} }
 	reset()
-	return t.readBack().ReadTail(ctx, reset, t.takeAll, func() bool { return len(t.index) > t.gone.n })
-}
-
-func (t *KeyedStates) readBack() *checkpoint.ReadBack {
-	return &checkpoint.ReadBack{Topic: t.Topic, Open: t.fromStart, OpenAt: t.OpenAt, End: t.End, Log: t.Log}
+	return t.ReadTail(ctx, reset, t.takeAll, func() bool { return len(t.index) > t.gone.n })
 }
 
 func (t *KeyedStates) takeAll(got *source.Fetched) error {
@@ -108,10 +99,6 @@ func (t *KeyedStates) takeAll(got *source.Fetched) error {
 	}
 	t.next = got.Next
 	return nil
-}
-
-func (t *KeyedStates) fromStart(ctx context.Context) (checkpoint.TopicReader, error) {
-	return t.OpenAt(ctx, 0)
 }
 
 // take adds one record to the index.
@@ -310,7 +297,7 @@ type wanter interface{ Want(until int64) }
 func (t *KeyedStates) moveTo(ctx context.Context, at, until int64) (err error) {
 	if m, ok := t.read.(mover); ok {
 		m.Move(at)
-	} else if t.read, err = t.OpenAt(ctx, at); err != nil {
+	} else if t.read, err = t.Open(ctx, at); err != nil {
 		return err
 	}
 	if w, ok := t.read.(wanter); ok {
@@ -464,7 +451,7 @@ func (l *Learn) ReplaceKeyed(t *KeyedStates, c *checkpoint.Checkpoint, s *snapsh
 	if !ok {
 		panic("pipeline: internal error: the model belongs to no value")
 	}
-	writer := &checkpoint.Checkpoints{Topic: t.Topic, ModelID: s.ModelID, Owner: t.Owner, OneSlot: true}
+	writer := &checkpoint.Checkpoints{ReadBack: checkpoint.ReadBack{Topic: t.Topic}, ModelID: s.ModelID, Owner: t.Owner, OneSlot: true}
 	one := *l
 	one.ModelID, one.Checkpoints, one.oneOfMany = s.ModelID, writer, true
 	before := t.index[string(value)]

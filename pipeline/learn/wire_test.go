@@ -229,7 +229,7 @@ func sameOutput(t *testing.T, want, got []sink.Message) {
 // the checkpoint. The learner's state within it has a layout and a version of its own, see lca/online/state.go.
 func restores(t *testing.T, w *world) (saved int) {
 	t.Helper()
-	c, err := (&checkpoint.Checkpoints{Topic: "checkpoints", ModelID: "m", Open: w.log("checkpoints"), End: w.end("checkpoints")}).Load(context.Background())
+	c, err := (&checkpoint.Checkpoints{ReadBack: w.readBackOf("checkpoints"), ModelID: "m"}).Load(context.Background())
 	if err != nil || c == nil {
 		t.Fatalf("no checkpoint: %v", err)
 	}
@@ -347,8 +347,8 @@ func TestWireFormatPage(t *testing.T) {
 	for _, h := range (reject.DeadLetter{}).Headers(&source.Message{Err: &source.RecordError{Offsets: 2}}, "", "") { // of a whole batch
 		there[h.Key] = true
 	}
-	states := &KeyedStates{Topic: "checkpoints"}
-	byKey, err := states.messages(&checkpoint.Checkpoint{ModelID: "m/0/a"}, &checkpoint.Checkpoints{Topic: "checkpoints", ModelID: "m/0/a", OneSlot: true}, &keyedState{waits: true}, nil)
+	states := &KeyedStates{ReadBack: checkpoint.ReadBack{Topic: "checkpoints"}}
+	byKey, err := states.messages(&checkpoint.Checkpoint{ModelID: "m/0/a"}, &checkpoint.Checkpoints{ReadBack: checkpoint.ReadBack{Topic: "checkpoints"}, ModelID: "m/0/a", OneSlot: true}, &keyedState{waits: true}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

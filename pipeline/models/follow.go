@@ -24,10 +24,9 @@ import (
 // Follow keeps the current model: the newest whole snapshot of one model id on the snapshot topic, swapped
 // atomically. Its readers never wait.
 type Follow struct {
-	Open     func(context.Context) (checkpoint.TopicReader, error)        // a reader from the topic's beginning
-	OpenAt   func(context.Context, int64) (checkpoint.TopicReader, error) // a reader from an offset; nil = everything is read, and each version on the way is current for a moment
-	End      func(context.Context) (int64, error)                         // the topic's last stable offset
-	Topic    string                                                       // snapshot topic
+	Open     func(ctx context.Context, from int64) (checkpoint.TopicReader, error) // a reader from an offset, or from the beginning if that is later
+	End      func(context.Context) (int64, error)                                  // the topic's last stable offset
+	Topic    string                                                                // snapshot topic
 	ModelID  string
 	Source   string   // the topic whose rows are whitened: models learnt from another topic are ignored; "" = any
 	Group    string   // source.group: once it has published models, those of other groups are ignored; "" = any
@@ -64,25 +63,22 @@ func (f *Follow) Run(ctx context.Context) error {
 
 // tail reads on from where it stopped, or from near the end, because only the newest version counts.
 func (f *Follow) tail(ctx context.Context, say *slog.Logger) error {
-	end := int64(0)
-	if f.OpenAt != nil {
-		var err error
-		if end, err = f.End(ctx); err != nil {
-			return err
-		}
+	end, err := f.End(ctx)
+	if err != nil {
+		return err
 	}
 	if f.read == nil {
 		f.begin(end, checkpoint.TailRecords)
 		f.advance(0)
 	}
-	log, err := f.open(ctx)
+	log, err := f.Open(ctx, f.at)
 	if err != nil {
 		return err
 	}
 	for {
 		again, err := f.take(end)
 		if err == nil && again {
-			log, err = f.open(ctx)
+			log, err = f.Open(ctx, f.at)
 		}
 		if err != nil {
 			return err
@@ -110,14 +106,6 @@ func (f *Follow) begin(end, back int64) {
 	if f.at <= 0 || f.Pin != 0 {
 		f.at, f.back = 0, 0
 	}
-}
-
-func (f *Follow) open(ctx context.Context) (checkpoint.TopicReader, error) {
-	if f.at > 0 && f.OpenAt != nil {
-		return f.OpenAt(ctx, f.at)
-	}
-	f.begin(0, 0)
-	return f.Open(ctx)
 }
 
 // take makes the newest version current once the start has been read, and none of the versions on the way there. If

@@ -106,14 +106,14 @@ func (t *town) positions(start source.At, model string) *Positions {
 // starts are the start markers on a partition of the checkpoint topic.
 func (t *town) starts(partition int32) *Starts {
 	return &Starts{
-		Topic: "checkpoints", Partition: partition,
-		Open: func(context.Context) (checkpoint.TopicReader, error) {
-			return &townLog{town: t, partition: partition}, nil
+		Partition: partition,
+		ReadBack: checkpoint.ReadBack{
+			Topic: "checkpoints",
+			Open: func(_ context.Context, next int64) (checkpoint.TopicReader, error) {
+				return &townLog{town: t, partition: partition, next: int(next)}, nil
+			},
+			End: func(context.Context) (int64, error) { t.reads++; return int64(len(t.log)), nil },
 		},
-		OpenAt: func(_ context.Context, next int64) (checkpoint.TopicReader, error) {
-			return &townLog{town: t, partition: partition, next: int(next)}, nil
-		},
-		End: func(context.Context) (int64, error) { t.reads++; return int64(len(t.log)), nil },
 	}
 }
 

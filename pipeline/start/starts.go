@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"strconv"
 	"strings"
@@ -31,12 +30,8 @@ import (
 // They are read only if a committed offset is missing: at a first start, and after a loss. What was read is kept, and
 // reading goes on from there. Methods may be called from any goroutine.
 type Starts struct {
-	Topic     string                                                       // the checkpoint topic
-	Partition int32                                                        // of that topic: with a model for each key, that of the source partition
-	Open      func(context.Context) (checkpoint.TopicReader, error)        // a read_committed reader from the partition's beginning
-	OpenAt    func(context.Context, int64) (checkpoint.TopicReader, error) // … from an offset; only for markers of models by key
-	End       func(context.Context) (int64, error)                         // its high watermark, see ReadBack
-	Log       *slog.Logger                                                 // nil: waiting is not logged
+	checkpoint.ReadBack       // of a partition of the checkpoint topic
+	Partition           int32 // its number: with a model for each key, that of the source partition
 
 	once sync.Once
 	turn chan struct{} // holds the permission to read on
@@ -88,16 +83,13 @@ func (s *Starts) readOn(ctx context.Context) error {
 		return err
 	}
 	if s.log == nil {
-		if s.log, err = s.Open(ctx); err != nil {
+		if s.log, err = s.Open(ctx, 0); err != nil {
 			return err
 		}
 	}
-	on := checkpoint.ReadBack{
-		Topic: s.Topic, Log: s.Log,
-		Open: func(context.Context) (checkpoint.TopicReader, error) { return s.log, nil },
-		End:  func(context.Context) (int64, error) { return end, nil },
-	}
-	return on.Read(ctx, func(got *source.Fetched) error {
+	on := s.ReadBack
+	on.Open = func(context.Context, int64) (checkpoint.TopicReader, error) { return s.log, nil }
+	return on.From(ctx, s.next, end, func(got *source.Fetched) error {
 		for _, r := range got.Records {
 			if err := s.take(string(r.Key), r.Value); err != nil {
 				return err
@@ -140,8 +132,7 @@ func (s *Starts) parse(key string, value []byte) (v Start, ok bool, err error) {
 // newest returns the last marker of a key. It is looked for from the topic's end, because most often it is one of the last records.
 func (s *Starts) newest(ctx context.Context, key string) (v Start, ok bool, err error) {
 	var value []byte
-	back := checkpoint.ReadBack{Topic: s.Topic, Open: s.Open, OpenAt: s.OpenAt, End: s.End, Log: s.Log}
-	_, err = back.ReadNewest(ctx, 0, func(r *source.Record) bool {
+	_, err = s.ReadNewest(ctx, 0, func(r *source.Record) bool {
 		if string(r.Key) != key {
 			return false
 		}

@@ -50,8 +50,7 @@ func (l *writtenLogs) written(topics ...string) *Written {
 			return &writtenReader{l: l, log: l.logs[topic], next: from}, nil
 		}
 		return &checkpoint.ReadBack{
-			Open:   func(ctx context.Context) (checkpoint.TopicReader, error) { return open(ctx, 0) },
-			OpenAt: open, End: func(context.Context) (int64, error) { return int64(len(l.logs[topic])), nil },
+			Open: open, End: func(context.Context) (int64, error) { return int64(len(l.logs[topic])), nil },
 			Begin:   func(context.Context) (int64, error) { return l.begin[topic], nil },
 			TopicID: func(context.Context) (string, error) { return l.id, nil },
 		}

@@ -276,9 +276,9 @@ func (s *whitening) transformConfig(ctx context.Context) (transform.TransformCon
 
 func (s *whitening) follow() *models.Follow {
 	c := s.Config
+	log := s.ReadBackOf(source.Partition{Topic: c.Snapshot.Topic}, source.LatestStable)
 	return &models.Follow{
-		Open: s.OpenLog(c.Snapshot.Topic), OpenAt: s.OpenLogAt(c.Snapshot.Topic), End: s.End(c.Snapshot.Topic, source.LatestStable),
-		Topic: c.Snapshot.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Learns: s.learns,
+		Open: log.Open, End: log.End, Topic: log.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Learns: s.learns,
 		Features: c.Source.Features, Pin: c.Transform.PinVersion, Most: s.VersionBytes(), Stats: s.Stats, Log: s.Log,
 	}
 }
@@ -319,7 +319,7 @@ func (s *whitening) keyedModels(shared *transform.TransformConfig, fail func(err
 	c := s.Config
 	return &models.KeyedModels{
 		Open: func(ctx context.Context, partition int32, from int64) (models.ModelLog, error) {
-			return s.OpenPartitionFor(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: partition}, from, snapshotFetch)
+			return s.OpenPartition(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: partition}, from, snapshotFetch)
 		},
 		End: func(ctx context.Context, partition int32) (int64, error) {
 			return s.EndOf(ctx, source.Partition{Topic: c.Snapshot.Topic, ID: partition}, source.LatestStable)

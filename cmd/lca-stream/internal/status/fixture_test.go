@@ -45,7 +45,7 @@ type process struct {
 func newProcess() *process {
 	p := &process{stats: stats.NewStats()}
 	p.follow = &models.Follow{
-		Open:    func(context.Context) (checkpoint.TopicReader, error) { return &snapshotLog{process: p}, nil },
+		Open:    func(context.Context, int64) (checkpoint.TopicReader, error) { return &snapshotLog{process: p}, nil },
 		End:     func(context.Context) (int64, error) { return int64(len(p.snapshots)), nil },
 		ModelID: "m", Stats: p.stats, Log: quiet(),
 	}
@@ -61,9 +61,14 @@ func (p *process) learn(t *testing.T, rows int) {
 		ModelID: "m", Topic: "snapshots", Keep: 3, SnapshotRows: 200, CheckpointRows: 200, Learner: c, Producer: "test",
 		Start: func(context.Context, source.Offsets) (source.Offsets, error) { return source.Offsets{events: 0}, nil },
 		Checkpoints: &checkpoint.Checkpoints{
-			Topic: "checkpoints", ModelID: "m",
-			Open: func(context.Context) (checkpoint.TopicReader, error) { return &snapshotLog{process: newProcess()}, nil },
-			End:  func(context.Context) (int64, error) { return 0, nil },
+			ModelID: "m",
+			ReadBack: checkpoint.ReadBack{
+				Topic: "checkpoints",
+				Open: func(context.Context, int64) (checkpoint.TopicReader, error) {
+					return &snapshotLog{process: newProcess()}, nil
+				},
+				End: func(context.Context) (int64, error) { return 0, nil },
+			},
 		},
 		Stats: p.stats, Log: quiet(), Now: time.Now,
 	}}

@@ -37,7 +37,7 @@ type Models struct {
 // pipeline.ReadBack), or up to source.LatestStable, which suffices for a look and waits for no open transaction.
 func (s *Models) Snapshots(ctx context.Context, to source.At) (*snapshot.Assembler, error) {
 	a := &snapshot.Assembler{Most: s.VersionBytes()}
-	err := s.readBack(s.Config.Snapshot.Topic, to).Read(ctx, func(got *source.Fetched) error {
+	err := s.ReadBackOf(source.Partition{Topic: s.Config.Snapshot.Topic}, to).Read(ctx, func(got *source.Fetched) error {
 		for _, r := range got.Records {
 			if err := a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
 				s.Log.Warn("a snapshot chunk is unusable", "offset", r.Offset, "error", err)
@@ -64,7 +64,7 @@ func (s *Models) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) 
 		}
 		return nil
 	}
-	err := s.readBack(s.Config.Snapshot.Topic, source.LatestStable).ReadTail(ctx, reset, add, func() bool { _, ok := a.NewestVersion(id); return ok })
+	err := s.ReadBackOf(source.Partition{Topic: s.Config.Snapshot.Topic}, source.LatestStable).ReadTail(ctx, reset, add, func() bool { _, ok := a.NewestVersion(id); return ok })
 	if err != nil {
 		return nil, err
 	}
@@ -391,12 +391,10 @@ func WithSystem(ctx context.Context, p *app.Program, o *app.Options, use func(*S
 
 // Checkpoints are those of the model of all rows.
 func (s *Models) Checkpoints() *checkpoint.Checkpoints {
-	topic := s.Config.Checkpoint.Topic
-	c := s.Config
+	p := source.Partition{Topic: s.Config.Checkpoint.Topic}
 	return &checkpoint.Checkpoints{
-		Topic: topic, ModelID: c.Snapshot.ModelID, Owner: s.Ours(),
-		Open: s.OpenLog(topic), OpenAt: s.OpenLogAt(topic), Log: s.Log,
-		End: s.End(topic, source.Latest), Stable: s.End(topic, source.LatestStable),
+		ReadBack: *s.ReadBackOf(p, source.Latest), ModelID: s.Config.Snapshot.ModelID, Owner: s.Ours(),
+		Stable: func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, source.LatestStable) },
 	}
 }
 
@@ -427,17 +425,7 @@ func (s *Models) KeyedClaims() *checkpoint.Checkpoints {
 // KeyedStates returns the checkpoints of a partition's models, which are read up to an end.
 func (s *Models) KeyedStates(partition int32, to source.At) *learn.KeyedStates {
 	c, ours := s.Config, source.Partition{Topic: s.Config.Checkpoint.Topic, ID: partition}
-	return &learn.KeyedStates{
-		Topic: ours.Topic, Partition: partition, ModelID: c.Snapshot.ModelID, Owner: s.Ours(), By: c.Model.By, Log: s.Log,
-		OpenAt: func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
-			return s.openPartition(ctx, ours, at)
-		},
-		End: func(ctx context.Context) (int64, error) { return s.EndOf(ctx, ours, to) },
-		TopicID: func(ctx context.Context) (string, error) {
-			topic, err := source.LookUp(ctx, s.Cluster, ours.Topic)
-			return topic.ID, err
-		},
-	}
+	return &learn.KeyedStates{ReadBack: *s.ReadBackOf(ours, to), Partition: partition, ModelID: c.Snapshot.ModelID, Owner: s.Ours(), By: c.Model.By}
 }
 
 // LearnStage returns the learner of this configuration, which begins with warm where it has no checkpoint.

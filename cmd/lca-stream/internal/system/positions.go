@@ -19,8 +19,7 @@ import (
 type Positions struct {
 	*Models
 
-	starts      *start.Starts // start markers, shared by learner and transform
-	keyedStarts keyedStarts   // … of each partition, with a model for each key
+	starts startMarkers
 }
 
 // LearnGroup is the group under which the learner commits.
@@ -36,7 +35,7 @@ func (s *Positions) PositionsFor(group, model string) *start.Positions {
 		at = source.Latest
 	}
 	return &start.Positions{
-		Places: Places{Cluster: s.Cluster}, Starts: s.starts, Group: group, Topic: s.Config.Source.Topic, Start: at, Model: model,
+		Places: Places{Cluster: s.Cluster}, Starts: s.starts.of(0), Group: group, Topic: s.Config.Source.Topic, Start: at, Model: model,
 		Log: s.Log.With("stage", stage),
 	}
 }
@@ -57,14 +56,14 @@ func (s *Positions) PositionsIn(p source.Partition, group, model string) *start.
 func (s *Positions) KeyedPositions(partition int32) *start.Positions {
 	p := s.PositionsFor(LearnGroup(s.Config), "")
 	p.Models = start.ModelsNote(s.Config.Checkpoint.Topic, s.Config.Snapshot.ModelID)
-	p.Starts, p.Home, p.Log = s.keyedStarts.of(partition), s.keyedStarts.of(0), s.Log.With("stage", "learn")
+	p.Home, p.Starts, p.Log = p.Starts, s.starts.of(partition), s.Log.With("stage", "learn")
 	return p
 }
 
 // KeyedTransformPositions decides where the transforms read a partition from, with a model for each key.
 func (s *Positions) KeyedTransformPositions(partition int32) *start.Positions {
 	p := s.PositionsFor(s.Config.Source.Group, "")
-	p.Starts, p.Home = s.keyedStarts.of(partition), s.keyedStarts.of(0)
+	p.Home, p.Starts = p.Starts, s.starts.of(partition)
 	return p
 }
 
@@ -129,43 +128,27 @@ func (s *Positions) Ends(ctx context.Context) (*start.Written, error) {
 	return s.Written(dead), err
 }
 
-func (s *Positions) startMarkers() *start.Starts {
-	topic := s.Config.Checkpoint.Topic
-	return &start.Starts{Topic: topic, Open: s.OpenLog(topic), End: s.End(topic, source.Latest), Log: s.Log}
-}
-
-// keyedStarts are the start markers of all partitions, with a model for each key: learner and transform share what was read of them.
-type keyedStarts struct {
-	markers func(partition int32) *start.Starts
+// startMarkers are those in each partition of the checkpoint topic: of a source partition with a model for each key, and otherwise of all in the first
+// one. Learner and transform share what was read of them.
+type startMarkers struct {
+	topics *Topics
 
 	mu    sync.Mutex
 	parts map[int32]*start.Starts
 }
 
-// of are the start markers of a source partition.
-func (k *keyedStarts) of(partition int32) *start.Starts {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.parts == nil {
-		k.parts = map[int32]*start.Starts{}
+// of are the start markers in a partition.
+func (m *startMarkers) of(partition int32) *start.Starts {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.parts == nil {
+		m.parts = map[int32]*start.Starts{}
 	}
-	if k.parts[partition] == nil {
-		k.parts[partition] = k.markers(partition)
+	if m.parts[partition] == nil {
+		p := source.Partition{Topic: m.topics.Config.Checkpoint.Topic, ID: partition}
+		m.parts[partition] = &start.Starts{ReadBack: *m.topics.ReadBackOf(p, source.Latest), Partition: partition}
 	}
-	return k.parts[partition]
-}
-
-// startMarkersOf are the start markers of a source partition with a model for each key.
-func (s *Positions) startMarkersOf(partition int32) *start.Starts {
-	p := source.Partition{Topic: s.Config.Checkpoint.Topic, ID: partition}
-	return &start.Starts{
-		Topic: p.Topic, Partition: partition, Log: s.Log,
-		Open: func(ctx context.Context) (checkpoint.TopicReader, error) { return s.openPartition(ctx, p, 0) },
-		OpenAt: func(ctx context.Context, at int64) (checkpoint.TopicReader, error) {
-			return s.openPartition(ctx, p, at)
-		},
-		End: func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, source.Latest) },
-	}
+	return m.parts[partition]
 }
 
 // Renewal commits offsets again ten times within their retention, or once an hour if that is not known: mostly the

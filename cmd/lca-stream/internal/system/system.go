@@ -41,7 +41,7 @@ func New(c *config.Config, log *slog.Logger, counts *stats.Stats) (*System, erro
 	}
 	m := &Models{Topics: t, owner: &learn.ModelsOwner{Base: c.Snapshot.ModelID, Ours: t.Ours()}}
 	p := &Positions{Models: m}
-	p.starts, p.keyedStarts.markers = p.startMarkers(), p.startMarkersOf
+	p.starts.topics = t
 	return &System{Topics: t, Models: m, Publisher: &Publisher{m}, Positions: p}, nil
 }
 

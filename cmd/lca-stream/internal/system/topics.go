@@ -275,31 +275,19 @@ func (s *Topics) Merged(ctx context.Context, k source.KafkaConfig, from, to sour
 // aheadMost bounds the partitions that are read ahead: more of them are decoded no faster, and each holds a batch.
 const aheadMost = 32
 
-// End returns source.Latest or source.LatestStable of the single partition of one of our topics.
-func (s *Topics) End(topic string, at source.At) func(context.Context) (int64, error) {
-	p := source.Partition{Topic: topic}
-	return func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, at) }
-}
-
 // EndOf returns an end of a partition.
 func (s *Topics) EndOf(ctx context.Context, p source.Partition, at source.At) (int64, error) {
 	o, err := source.ListOffsets(ctx, s.Cluster, []source.Partition{p}, at)
 	return o[p], err
 }
 
-// readBack reads one of our topics to one of its ends.
-func (s *Topics) readBack(topic string, to source.At) *checkpoint.ReadBack {
-	return s.ReadBackOf(source.Partition{Topic: topic}, to)
-}
-
 // ReadBackOf reads one partition of one of our topics to one of its ends.
 func (s *Topics) ReadBackOf(p source.Partition, to source.At) *checkpoint.ReadBack {
-	openAt := func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
-		return s.openPartition(ctx, p, from)
-	}
 	return &checkpoint.ReadBack{
-		Topic: p.Topic, OpenAt: openAt, Log: s.Log,
-		Open:  func(ctx context.Context) (checkpoint.TopicReader, error) { return openAt(ctx, 0) },
+		Topic: p.Topic, Log: s.Log,
+		Open: func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
+			return s.OpenPartition(ctx, p, from, 0)
+		},
 		End:   func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, to) },
 		Begin: func(ctx context.Context) (int64, error) { return s.EndOf(ctx, p, source.Earliest) },
 		TopicID: func(ctx context.Context) (string, error) {
@@ -309,27 +297,9 @@ func (s *Topics) ReadBackOf(p source.Partition, to source.At) *checkpoint.ReadBa
 	}
 }
 
-// OpenLog opens the single partition of one of our topics from its beginning.
-func (s *Topics) OpenLog(topic string) func(context.Context) (checkpoint.TopicReader, error) {
-	at := s.OpenLogAt(topic)
-	return func(ctx context.Context) (checkpoint.TopicReader, error) { return at(ctx, 0) }
-}
-
-// OpenLogAt opens it from an offset, or from its beginning if that is later.
-func (s *Topics) OpenLogAt(topic string) func(context.Context, int64) (checkpoint.TopicReader, error) {
-	p := source.Partition{Topic: topic}
-	return func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
-		return s.openPartition(ctx, p, from)
-	}
-}
-
-// openPartition opens a partition of one of our topics.
-func (s *Topics) openPartition(ctx context.Context, p source.Partition, from int64) (*source.Fetcher, error) {
-	return s.OpenPartitionFor(ctx, p, from, 0)
-}
-
-// OpenPartitionFor is openPartition for responses of at most some bytes; 0: the default.
-func (s *Topics) OpenPartitionFor(ctx context.Context, p source.Partition, from int64, most int) (*source.Fetcher, error) {
+// OpenPartition opens a partition of one of our topics from an offset, or from its beginning if that is later. Its responses have at most some bytes; 0:
+// the default.
+func (s *Topics) OpenPartition(ctx context.Context, p source.Partition, from int64, most int) (*source.Fetcher, error) {
 	o, err := source.ListOffsets(ctx, s.Cluster, []source.Partition{p}, source.Earliest)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func TestOwnTopicWhoseBeginningMoves(t *testing.T) {
 	}
 	defer c.Close()
 	s := &Topics{Cluster: c, Log: slog.New(slog.DiscardHandler)}
-	f, err := s.openPartition(t.Context(), source.Partition{Topic: "state"}, 0)
+	f, err := s.OpenPartition(t.Context(), source.Partition{Topic: "state"}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
