@@ -48,8 +48,8 @@ type Model struct {
 type Info struct {
 	Rows        uint64  // rows handed to Learn (or Fit) so far
 	Learnt      uint64  // rows that entered the statistics
-	NLL         float64 // running leave-one-out (prequential) NLL, nats/row, all constants; NaN before the first
-	GaussianNLL float64 // the same for the running single Gaussian; NaN before the first
+	NLL         float64 // running NLL of rows before they are learnt (prequential), and of a set that has ended the leave-one-out NLL, nats/row, all constants; NaN where there is none
+	GaussianNLL float64 // the same for a single Gaussian
 	Gamma       float64 // γ
 	Nu          float64 // ν as configured
 	NuGaussian  float64 // ν_g as configured

@@ -101,11 +101,15 @@ func TestReplayOfFewRows(t *testing.T) {
 	}
 	write("few.arrow", 40)
 	write("fewer.arrow", 5)
+	write("first.arrow", 200) // the first model is of the last row
 	for _, preset := range []string{"metric", "density"} {
 		made := mustRun[replay.Result](t, dir, "", "replay", "--input", "few.arrow", "-o", preset+".arrows", "--set", "source.features=[a, b, c, d]", "--set", "lca.preset="+preset, "--json")
 		if made.Rows != 40 || made.RowsPerFeature != 10 || made.Wanted < 80 || len(made.Constant) > 0 {
 			t.Errorf("%+v", made)
 		}
+	}
+	if made := mustRun[replay.Result](t, dir, "", "replay", "--input", "first.arrow", "-o", "first.arrows", "--set", "source.features=[a, b, c, d]", "--json"); made.NLL == nil || made.SingleNLL == nil {
+		t.Errorf("figures of a set that ends with its first model: %+v", made)
 	}
 	each := mustRun[replay.KeyedSummary](t, dir, "", "replay", "--input", "few.arrow", "-o", "each", "--set", "source.features=[a, b, c]", "--set", "model.by=column:d", "--json")
 	if each.Made != 2 || each.Models[0].Rows != 20 || each.Models[0].Wanted < 60 {

@@ -207,7 +207,17 @@ func (l *Learner) endChoice() (*lca.Choice, error) {
 
 // EndOfSet ends a set of rows after which no more come. If its rows were too few for a choice of a full pool to take effect, one is made
 // now of all rows, and judged by the pool's. It returns nil if there is none to make. If they were too few for a first model, it is made of them (warmup.go).
+// The figures of Info are then those of the metric as it has become (prequential.go).
 func (l *Learner) EndOfSet() (*lca.Choice, error) {
+	made, err := l.lastChoice()
+	if err == nil {
+		l.judgeSet()
+	}
+	return made, err
+}
+
+// lastChoice makes the choice of EndOfSet.
+func (l *Learner) lastChoice() (*lca.Choice, error) {
 	full := uint64(l.cfg.Neighbours)
 	if l.metric == nil || l.counts.Minibatches == 0 {
 		if few, err := l.endWarmup(); few || err != nil {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 
 	"github.com/lca-stream/lca-stream/lca"
 )
@@ -219,6 +220,60 @@ func ended(t *testing.T, c Config, x *mat.Dense) *lca.Model {
 		t.Error("no scores of neighbours")
 	}
 	return m
+}
+
+// TestFiguresOfASet holds that once a set has ended NLL and GaussianNLL are those of fresh rows under the model that it has made, and not those of the metrics on the
+// way to it, which of few rows were several nats worse than a single Gaussian; that all rows count as learnt; and that with too few independent rows there
+// are no figures.
+func TestFiguresOfASet(t *testing.T) {
+	for _, c := range some(6, []struct {
+		rows, d    int
+		mixed, phi float64
+		most       float64 // error of the difference: between two metrics that are made of the same rows, of which few decide the figures
+	}{
+		{500, 52, 1, 0, 2}, {500, 10, 1, 0, 0.1}, {2478, 10, 1, 0, 0.05}, {2478, 10, 1, 0.9, 0.1}, {2880, 1, 1, 0, 0.03}, {20000, 10, 1, 0, 0.03},
+		{900, 30, 0.5, 0, 0.5}, {500, 52, 1, 0.9, 0}, {54, 52, 1, 0, 0},
+	}...) {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			t.Parallel()
+			all, _, _ := few(0, c.rows+4000, c.d, c.mixed, c.phi)
+			config := DefaultConfig(c.d)
+			config.Finite = true
+			l, err := NewLearner(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			feed(t, l, all.Slice(0, c.rows, 0, c.d).(*mat.Dense), config.Minibatch)
+			if _, err := l.EndOfSet(); err != nil {
+				t.Fatal(err)
+			}
+			m, err := l.Model()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if m.Info.Learnt+m.Info.Gated != m.Info.Rows {
+				t.Errorf("%d rows: %d learnt, %d gated", m.Info.Rows, m.Info.Learnt, m.Info.Gated)
+			}
+			if c.most == 0 {
+				if !math.IsNaN(m.Info.NLL) || !math.IsNaN(m.Info.GaussianNLL) {
+					t.Errorf("figures %v and %v of too few rows", m.Info.NLL, m.Info.GaussianNLL)
+				}
+				return
+			}
+			fresh := mat.DenseCopyOf(all.Slice(c.rows, c.rows+4000, 0, c.d))
+			single := *m
+			single.BL, single.BG = &mat.Dense{}, gaussianOf(t, m)
+			ours, theirs := -stat.Mean(m.LogDensity(nil, fresh), nil), -stat.Mean(single.LogDensity(nil, fresh), nil)
+			t.Logf("NLL %.2f, of fresh rows %.2f; of a single Gaussian %.2f and %.2f", m.Info.NLL, ours, m.Info.GaussianNLL, theirs)
+			if e := (m.Info.NLL - m.Info.GaussianNLL) - (ours - theirs); !(math.Abs(e) <= c.most) {
+				t.Errorf("%.3f nats above a single Gaussian, of fresh rows %.3f", m.Info.NLL-m.Info.GaussianNLL, ours-theirs)
+			}
+			if e := m.Info.GaussianNLL - theirs; !(math.Abs(e) <= 0.05*float64(c.d)) { // the rows are as likely as fresh ones to a twentieth of a nat per column
+				t.Errorf("a single Gaussian has NLL %.3f, of fresh rows %.3f", m.Info.GaussianNLL, theirs)
+			}
+		})
+	}
 }
 
 // TestEndOfTooFewRows holds that fewer rows than columns that vary and two more make no model, and that Waiting says how many do; that constant columns do not count.

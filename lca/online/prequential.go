@@ -47,6 +47,49 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	s.GaussianNLL = constant + prop1.LogDiagonal(l.metric.gaussian, len(l.metric.Active)) + gaussian/counted
 }
 
+const (
+	judgedRows = 4000 // rows of the pool, at most, that judge a set that has ended
+	// With fewer independent rows per column than this, how a row would score that had no part in μ and C_G cannot be told from those that had.
+	judgedRowsPerColumn = 5
+)
+
+// judgeSet sets the figures of Info to those of the current metric, once a set of rows has ended: the means over the pool, with each row scored as one that had
+// no part in it. So it is no neighbour of itself; it has no part in μ and C_G (ownPart); and for each number of C_L that the Parzen directions have for
+// themselves, the mean rises by a nat (ownNumbers). The running figures are of the metrics before it: of a few hundred rows they are mostly those
+// of the first ones, several nats above. In a set they are right when it is many times as long as the pool, and then these agree with them.
+func (l *Learner) judgeSet() {
+	l.running = running{}
+	if l.metric == nil || l.counts.Minibatches == 0 {
+		return
+	}
+	n, p := len(l.metric.Active), l.metric.parzen
+	independent := l.moments.independent(l.gap.rows)
+	if independent < float64(judgedRowsPerColumn*n) {
+		return
+	}
+	b := new(batch).sample(l.pool.batch(), judgedRows, 0, l.cfg.Dim)
+	l.estimator.load(l.pool, l.metric, l.work)
+	l.estimator.project(b.x, l.moments.mean)
+	m := l.estimator.update(l.exclusion(b))
+	scores, half, squares := l.densities(m), l.estimator.halfSquares(), l.family.mahalanobis(l, b.x)
+	w, all := 1/independent, float64(n)
+	constant := 0.5*all*math.Log(2*math.Pi) + prop1.LogDiagonal(l.metric.gaussian, n)
+	var r running
+	for i, score := range scores {
+		if math.IsNaN(score) {
+			continue
+		}
+		r.Weight++
+		r.NLL += score + ownPart(half[i], w, all-float64(p))
+		r.GaussianNLL += constant + 0.5*squares[i] + ownPart(0.5*squares[i], w, all)
+		r.Effective += m.Effective[i]
+	}
+	if r.Weight > 0 {
+		r.NLL, r.GaussianNLL, r.Effective = r.NLL/r.Weight+l.ownNumbers()/min(independent, float64(l.pool.len())), r.GaussianNLL/r.Weight, r.Effective/r.Weight
+		l.running = r
+	}
+}
+
 // logSum is a sum of logarithms of numbers from 1 to 2³²: it takes one logarithm of the product of many.
 type logSum struct {
 	sum, product float64

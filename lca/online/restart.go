@@ -182,7 +182,7 @@ func (l *Learner) restart(first batch, s Step) (Step, error) {
 			if err := l.chooseBeginning(both.Learnt, &both); err != nil {
 				return Step{}, err
 			}
-			return l.begun(both, both.Gated-s.Gated)
+			return l.begun(both, both.Learnt, both.Gated-s.Gated)
 		}
 	}
 	l.swap(&was)
@@ -191,7 +191,7 @@ func (l *Learner) restart(first batch, s Step) (Step, error) {
 	if err := l.chooseBeginning(b.len(), &alone); err != nil {
 		return Step{}, err
 	}
-	if s, err = l.begun(alone, alone.Gated-s.Gated); err != nil {
+	if s, err = l.begun(alone, b.len(), alone.Gated-s.Gated); err != nil {
 		return Step{}, err
 	}
 	recent := make([]int, first.len()/transitionRecent)

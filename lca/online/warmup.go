@@ -86,14 +86,15 @@ func (l *Learner) initialise(b batch, s Step) (Step, error) {
 	if err := l.chooseBeginning(inside.len(), &s); err != nil {
 		return Step{}, err
 	}
-	return l.begun(s, out)
+	return l.begun(s, inside.len(), out)
 }
 
-// begun counts the rows of a first fit: those that s has learnt, and those that were left out.
-func (l *Learner) begun(s Step, out int) (Step, error) {
+// begun counts the rows of a first fit, and those that were left out. Where they were too few for an update of C_L, they are learnt in μ, C_G and the pool.
+func (l *Learner) begun(s Step, inside, out int) (Step, error) {
 	l.counts.Gated += uint64(out)
 	l.renewEstimator()
 	if !l.split {
+		l.counts.Learnt += uint64(inside)
 		return s, nil
 	}
 	l.counts.Learnt += uint64(s.Learnt)
@@ -262,7 +263,7 @@ func (l *Learner) fitFew(b batch) error {
 		return err
 	}
 	l.insideGate(b)
-	_, err := l.begun(Step{Learnt: b.len()}, 0)
+	_, err := l.begun(Step{Learnt: b.len()}, b.len(), 0)
 	return err
 }
 
@@ -345,7 +346,7 @@ func (l *Learner) chooseBeginning(inside int, s *Step) error {
 	tried := lca.Choice{Rows: uint64(rows.len())}
 	best, least := first, math.Inf(1)
 	consider := func(name string, scores []float64) {
-		r, v := l.settings, meanOf(scores)+l.ownNumbers()
+		r, v := l.settings, meanOf(scores)+l.ownNumbers()/l.independent(l.pool.len())
 		if tried.Candidates = append(tried.Candidates, lca.Trial{Name: name, Parzen: l.metric.parzen, Nu: r.nu, NuUnit: r.unit, Kernel: r.kernel, NLL: v}); v < least {
 			best, least, tried.Taken = l.regime, v, len(tried.Candidates)-1
 		}
@@ -379,24 +380,29 @@ func (l *Learner) chooseBeginning(inside int, s *Step) error {
 	return nil
 }
 
-// ownNumbers returns how many numbers of C_L the Parzen directions have for themselves, per independent row.
+// ownNumbers returns how many numbers of C_L the Parzen directions have for themselves.
 func (l *Learner) ownNumbers() float64 {
 	p, d := l.metric.parzen, len(l.metric.Active)
-	return float64(p*(p+1)/2+p*(d-p)) / l.independent(l.pool.len())
+	return float64(p*(p+1)/2 + p*(d-p))
 }
 
-// scoresWithoutOwn returns the scores of the last rows under a single Gaussian as they would be if each row had had no part in μ and C_G. With
-// q = (x−μ)ᵀ C⁻¹ (x−μ), the weight w of a row, and Q and C' the same without its part, by Sherman and Morrison
-//
-//	Q = q / (1 − w − w q),   log det C' = log det C − d log(1−w) − log(1 + w Q)
+// scoresWithoutOwn returns the scores of the last rows under a single Gaussian as they would be if each row had had no part in μ and C_G.
 func (l *Learner) scoresWithoutOwn() []float64 {
 	out, half := slices.Clone(l.density), l.estimator.halfSquares()
 	w, d := 1/l.moments.independent(l.gap.rows), float64(len(l.metric.Active))
 	for i := range out {
-		others := half[i] / max(1-w-2*w*half[i], leastOthers)
-		out[i] += others - half[i] - 0.5*d*math.Log1p(-w) - 0.5*math.Log1p(2*w*others)
+		out[i] += ownPart(half[i], w, d)
 	}
 	return out
+}
+
+// ownPart returns by how much −log p of a row rises in d Gaussian directions when it has no part in μ and C_G, where its weight is w. With
+// q = (x−μ)ᵀ C⁻¹ (x−μ), and Q and C' the same without its part, by Sherman and Morrison
+//
+//	Q = q / (1 − w − w q),   log det C' = log det C − d log(1−w) − log(1 + w Q)
+func ownPart(half, w, d float64) float64 {
+	others := half / max(1-w-2*w*half, leastOthers)
+	return others - half - 0.5*d*math.Log1p(-w) - 0.5*math.Log1p(2*w*others)
 }
 
 // WarmStart makes the model what has been learnt so far, so that a stream goes on from a snapshot

@@ -163,6 +163,7 @@ func (l *Learn) Finish(ctx context.Context) (pipeline.Work, error) {
 			return pipeline.Work{}, err
 		}
 		logChoice(l.Log, choice, l.ModelID, l.learner.Info().Rows)
+		l.state.Published = 0 // a model that was made at the last row is replaced by what the end has made of it
 		if err := l.publish(true); err != nil {
 			return pipeline.Work{}, err
 		}

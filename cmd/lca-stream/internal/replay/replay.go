@@ -591,6 +591,9 @@ func (r *replay) report(w io.Writer, result Result) error {
 // youngRows is the number of rows per feature below which a model is young: EM needs as many.
 const youngRows = 20
 
+// leastWorse is by how many nats per row a model must be worse than a single Gaussian to be called so, as on the status page.
+const leastWorse = 0.05
+
 // judge sets how good a model can be.
 func (r *Result) judge(s *snapshot.Snapshot) {
 	m := s.Model
@@ -618,7 +621,7 @@ func (r Result) notes() string {
 	if len(r.Constant) > 0 {
 		fmt.Fprintf(&b, "constant: %s; a row in which one of them moves is an anomaly\n", app.SomeNames(r.Constant))
 	}
-	if r.NLL != nil && r.SingleNLL != nil && r.Parzen > 0 && *r.NLL > *r.SingleNLL {
+	if r.NLL != nil && r.SingleNLL != nil && r.Parzen > 0 && *r.NLL-*r.SingleNLL >= leastWorse {
 		fmt.Fprintf(&b, "worse than a single Gaussian, %s nats/row\n", app.Maybe(r.SingleNLL))
 	}
 	if r.Restarts > 0 {

@@ -6,11 +6,12 @@ import (
 
 // TestReplayNotes holds that a replay says what is wrong with its model, and what it has not learnt, and nothing else.
 func TestReplayNotes(t *testing.T) {
-	low, high := 30.5, 32.4
+	low, high, level := 30.5, 32.4, 30.54
 	for want, r := range map[string]Result{
 		"": {NLL: &low, SingleNLL: &high, Parzen: 3},
-		"worse than a single Gaussian, 30.5 nats/row\n":                               {NLL: &high, SingleNLL: &low, Parzen: 3},
-		"the stream changed 1 time: the model is of the rows since the last change\n": {Parzen: 3, Restarts: 1},
+		"young model: 7 rows, 1 for each feature that varies; from 20 on a model knows more than their covariance\n": {NLL: &level, SingleNLL: &low, Parzen: 3, Rows: 7, RowsPerFeature: 1},
+		"worse than a single Gaussian, 30.5 nats/row\n":                                                              {NLL: &high, SingleNLL: &low, Parzen: 3},
+		"the stream changed 1 time: the model is of the rows since the last change\n":                                {Parzen: 3, Restarts: 1},
 		"left out: 1 row far from all others; 200 rows of changes that did not last (lca.drift); 7 rows of a change that the range ends with (lca.drift)\n": {
 			Outliers: 1, Passing: 200, Unconfirmed: 7},
 		"young model: 500 rows, 9.6 for each feature that varies; a stream's first model takes 3000. More rows make a better one\n": {Rows: 500, RowsPerFeature: 9.6, Wanted: 3000},

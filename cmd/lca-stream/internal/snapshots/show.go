@@ -120,7 +120,7 @@ func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
 	}
 	fmt.Fprintf(&b, "memory       γ %.4g, n %.4g rows; ν %s, ν_g %s (%s)\n", info.Gamma, info.PassRows, regular(info.Nu), regular(info.NuGaussian), info.NuUnit)
 	fmt.Fprintf(&b, "neighbours   %d in the pool, %s effective\n", len(m.Neighbours)/max(1, m.Dim), app.Known(info.Effective))
-	fmt.Fprintf(&b, "NLL          %s nats/row leave-one-out; a single Gaussian: %s\n", app.Known(info.NLL), app.Known(info.GaussianNLL))
+	fmt.Fprintf(&b, "NLL          %s nats/row, each row by a model without it; a single Gaussian: %s\n", app.Known(info.NLL), app.Known(info.GaussianNLL))
 	fmt.Fprintf(&b, "drift        %s radians since the model before; %d alarms\n", app.Known(info.Drift), info.Alarms)
 	fmt.Fprintf(&b, "dimensions   %d: %d Parzen, %d Gaussian, %d constant%s\n", m.Dim, m.Parzen(), m.Gaussian(), len(info.Constant), constants(s))
 	b.WriteString(chosen(info.Choice))
@@ -182,7 +182,21 @@ func regular(v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// spectrum draws the eigenvalues on a logarithmic scale, with the cut at 1.
+// cut says where the directions divide. That is at 1, unless a direction near it has stayed on its side, the pool is not full and a full one would have lower
+// eigenvalues, or the rows are explained best by another number of Parzen directions.
+func cut(e []float64, parzen int) string {
+	switch {
+	case parzen == 0:
+		return "cut by the data: a single Gaussian"
+	case e[parzen-1] >= 1:
+		return "cut above 1: the pool is not full, or the data keep a direction"
+	case parzen < len(e) && e[parzen] < 1:
+		return "cut below 1, by the data"
+	}
+	return "cut at 1"
+}
+
+// spectrum draws the eigenvalues on a logarithmic scale, with the cut.
 func spectrum(e []float64, parzen int) string {
 	if len(e) == 0 {
 		return ""
@@ -210,7 +224,7 @@ func spectrum(e []float64, parzen int) string {
 	if left := parzen - shownEigenvalues; left > 0 {
 		fmt.Fprintf(&b, "  … and %d more, up to %.4g\n", left, e[parzen-1])
 	}
-	fmt.Fprintf(&b, "  ──────── cut at 1 ────────\n")
+	fmt.Fprintf(&b, "  ──────── %s ────────\n", cut(e, parzen))
 	for i := parzen; i < min(len(e), parzen+shownEigenvalues); i++ {
 		row("gaussian", i)
 	}

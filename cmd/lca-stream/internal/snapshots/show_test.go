@@ -2,6 +2,7 @@ package snapshots
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/lca-stream/lca-stream/lca"
@@ -25,6 +26,29 @@ func TestChosen(t *testing.T) {
 	} {
 		if got := chosen(c.choice); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// TestCut holds that snapshot show says of the place where the directions divide only what is so.
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		e      []float64
+		parzen int
+		want   string
+	}{
+		{[]float64{0.2, 0.9, 1.3}, 2, "cut at 1"},
+		{[]float64{0.2, 0.9}, 2, "cut at 1"},
+		{[]float64{0.2, 1.03, 1.3}, 2, "cut above 1: the pool is not full, or the data keep a direction"},
+		{[]float64{1.1, 1.2}, 1, "cut above 1: the pool is not full, or the data keep a direction"},
+		{[]float64{0.2, 0.99, 1.3}, 1, "cut below 1, by the data"},
+		{[]float64{0.9, 1.3}, 0, "cut by the data: a single Gaussian"},
+	} {
+		if got := cut(c.e, c.parzen); got != c.want {
+			t.Errorf("%v, %d Parzen: %q, want %q", c.e, c.parzen, got, c.want)
+		}
+		if got := spectrum(c.e, c.parzen); !strings.Contains(got, "──────── "+c.want+" ────────\n") {
+			t.Errorf("%v, %d Parzen:\n%s", c.e, c.parzen, got)
 		}
 	}
 }
