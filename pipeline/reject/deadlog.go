@@ -24,6 +24,8 @@ type DeadLog struct {
 
 	mu   sync.Mutex
 	said map[string]*deadLines // by reason
+
+	remedied sync.Once // what to do about records that pass without a model was said
 }
 
 // deadLines is what a reason has had.
@@ -80,8 +82,11 @@ func (l *DeadLog) Rows(u *Unusable) {
 // WithoutModel logs records that pass before there is a model, which is no fault, with the first of the last batch.
 func (l *DeadLog) WithoutModel(n uint64, first RecordPlace) {
 	l.hold("passed/"+ReasonNoModel, n, nil, func(held uint64, _ []string) {
-		l.Log.InfoContext(logs.Unlimited(context.Background()), "records pass with null results: there is no model for their rows yet",
-			"records", held, "example", fmt.Sprintf("%s@%d", first.Partition, first.Offset))
+		about := []any{"records", held, "example", fmt.Sprintf("%s@%d", first.Partition, first.Offset)}
+		l.remedied.Do(func() {
+			about = append(about, "remedy", "none for values that are new: a model needs their first rows. For a history that is there already run lca-stream replay before; without model.by, transform.until_model: hold waits for the first model")
+		})
+		l.Log.InfoContext(logs.Unlimited(context.Background()), "records pass with null results: there is no model for their rows yet", about...)
 	})
 }
 

@@ -45,8 +45,9 @@ func TestRecordsWithoutAModelAreSaid(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out bytes.Buffer
+			now := time.Now()
 			config := keyedConfig(encode.OutputConfig{Passthrough: true}, reject.NullRow, PassThrough)
-			config.DeadLog = &reject.DeadLog{Log: fixtures.SaidLog(&out), Now: time.Now}
+			config.DeadLog = &reject.DeadLog{Log: fixtures.SaidLog(&out), Now: func() time.Time { return now }}
 			config.Alarms = Alarms{}
 			var stage interface {
 				pipeline.Stage
@@ -70,8 +71,14 @@ func TestRecordsWithoutAModelAreSaid(t *testing.T) {
 			}
 			stage.Kept()
 			_, said, found := strings.Cut(out.String(), `msg="records pass with null results: there is no model for their rows yet" `)
-			if line, _, _ := strings.Cut(said, "\n"); !found || line+"\n" != test.want {
+			line, _, _ := strings.Cut(said, "\n")
+			if line, remedy, _ := strings.Cut(line, " remedy="); !found || line+"\n" != test.want || !strings.Contains(remedy, "lca-stream replay") {
 				t.Errorf("said\n%s\nwant %s", &out, test.want)
+			}
+			now = now.Add(2 * time.Minute)
+			config.DeadLog.WithoutModel(3, reject.RecordPlace{}) // what to do is said once
+			if all := out.String(); !strings.Contains(all, "records=3 ") || strings.Count(all, "remedy=") != 1 {
+				t.Errorf("said\n%s", all)
 			}
 			if n := config.Stats.Tables().Passed[reject.ReasonNoModel]; !strings.HasPrefix(test.want, fmt.Sprintf("records=%d ", n)) {
 				t.Errorf("%d records are counted, want %s", n, test.want)
