@@ -28,6 +28,7 @@ type town struct {
 	puts      int
 	fails     int       // puts that fail, after they took effect
 	forgets   bool      // … except for their offsets
+	drops     int       // puts that succeed and lose their offsets
 	asked     func()    // what happens before the end of the topic is asked for
 	meanwhile func()    // what another process does before the offsets of all partitions are asked for
 	remade    time.Time // when the topic is deleted and created again; zero: never
@@ -85,11 +86,12 @@ func (t *town) Put(_ context.Context, msgs []sink.Message, claim source.Claim) e
 	t.puts++
 	t.log = append(t.log, msgs...)
 	for p, next := range claim.Next {
-		if t.forgets && t.fails > 0 {
+		if t.forgets && t.fails > 0 || t.drops > 0 {
 			break
 		}
 		t.committed[p] = source.Position{Next: next, Epoch: -1, Metadata: claim.Metadata[p]}
 	}
+	t.drops = max(t.drops-1, 0)
 	if t.fails > 0 {
 		t.fails--
 		return fixtures.ErrCrash

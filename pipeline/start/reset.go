@@ -2,9 +2,14 @@ package start
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"log/slog"
 	"maps"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -52,8 +57,48 @@ func (k *Known) Take(from *Known, part source.Partition) {
 	}
 }
 
-// Reset commits offsets that an operator has chosen, in one transaction with msgs, regardless of the present ones.
-// The topic's present id is committed with them.
+// Stands returns where partitions go on as things are: at their committed offset, unless that is not the one that counts (goOn), or at their start marker; −1
+// where they have not begun in this topic. It changes and says nothing.
+func (p *Positions) Stands(ctx context.Context, parts []source.Partition) (source.Offsets, error) {
+	at := make(source.Offsets, len(parts))
+	for _, part := range parts {
+		var err error
+		if at[part], err = p.stands(ctx, part); err != nil {
+			return nil, err
+		}
+	}
+	return at, nil
+}
+
+func (p *Positions) stands(ctx context.Context, part source.Partition) (int64, error) {
+	q := &Positions{Places: p.Places, Starts: p.Starts, Group: p.Group, Topic: p.Topic, Models: p.Models, Written: p.Written, Log: slog.New(slog.DiscardHandler)}
+	f, err := q.find(ctx, []source.Partition{part})
+	committed, found := f.committed[part]
+	_, newer := source.ParseNote(committed.Metadata)
+	switch {
+	case found && newer != nil: // of a newer program, which may stand elsewhere
+		return committed.Next, nil
+	case found && errors.As(err, new(*reject.Stop)): // of a topic that is gone, or a learner's: what a reset is for
+		return -1, nil
+	case err != nil:
+		return 0, err
+	case committed.Next >= 0 && q.Ours(committed):
+		return q.goOn(ctx, part, committed.Next, f.topic.ID)
+	}
+	seen, err := q.Starts.Read(ctx)
+	if m, begun := seen[q.markerKey(part)]; begun && !differ(m.TopicID, f.topic.ID) {
+		return m.Offset, err
+	}
+	return -1, err
+}
+
+// resetTries is how often a reset commits offsets that a broker does not keep. One drops those of a transaction when the completion of the one before
+// is late (KAFKA-17507), which is over by the next.
+const resetTries = 5
+
+// Reset commits offsets that an operator has chosen, in one transaction with msgs, regardless of the present ones, and sees to it that they stay.
+// The topic's present id is committed with them, and where the outputs of a transform end by now: the transactions after this one may be complete before the
+// broker has completed the one before it, and lose their offsets to that. Then the reset's is shown, with what was written after it.
 func (p *Positions) Reset(ctx context.Context, k checkpoint.Putter, to source.Offsets, msgs []sink.Message) error {
 	topic, err := p.Places.Topic(ctx, p.Topic)
 	if err != nil {
@@ -78,9 +123,34 @@ func (p *Positions) Reset(ctx context.Context, k checkpoint.Putter, to source.Of
 		maps.Copy(at, to)
 		msgs = append(msgs, p.firstMessage(topic.ID, at, true))
 	}
-	msgs = append(msgs, p.Markers(to)...)
 	parts := to.Partitions()
-	return k.Put(ctx, msgs, source.Claim{Group: p.Group, Generation: -1, Next: to, Metadata: p.Metadata(parts)})
+	for _, part := range parts {
+		if p.Written == nil {
+			break
+		}
+		since, err := p.Written.since(ctx, part, nil)
+		if err != nil {
+			return err
+		}
+		p.since.Store(part, since)
+		if err := p.beginOutputs(ctx, part, to[part]); err != nil {
+			return err
+		}
+	}
+	msgs = append(msgs, p.Markers(to)...)
+	for range resetTries {
+		if err := k.Put(ctx, msgs, source.Claim{Group: p.Group, Generation: -1, Next: to, Metadata: p.Metadata(parts)}); err != nil {
+			return err
+		}
+		now, err := p.Places.Committed(ctx, p.Group, parts)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(parts, func(part source.Partition) bool { return now[part].Next != to[part] }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("group %q: the offsets were committed %d times, and the broker shows others (KAFKA-17507): try again when it is less busy", p.Group, resetTries)
 }
 
 // unmoved returns where partitions begin that a reset does not name, and that have not begun: where the first record says, and without one at their first

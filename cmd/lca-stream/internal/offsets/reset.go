@@ -151,10 +151,6 @@ func (r *reset) within(ctx context.Context, to source.Offsets) error {
 func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) error {
 	r.say("a dry run: nothing is changed")
 	if stage != stageLearn {
-		before, err := source.Committed(ctx, r.Cluster, r.Config.Source.Group, to.Partitions())
-		if err != nil {
-			return err
-		}
 		written, err := r.Ends(ctx)
 		if err == nil {
 			err = r.tellOthers(ctx, r.transformPositions(source.Partition{}, written), stageTransform, to)
@@ -163,7 +159,11 @@ func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) e
 			return err
 		}
 		for _, p := range to.Partitions() {
-			r.tell("transform", "whitened", p, before[p].Next, to[p])
+			before, err := r.transformPositions(p, written).Stands(ctx, []source.Partition{p})
+			if err != nil {
+				return err
+			}
+			r.tell("transform", "whitened", p, before[p], to[p])
 		}
 	}
 	if stage != stageTransform && r.Keyed() {
@@ -185,11 +185,6 @@ func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) e
 }
 
 func (r *reset) transform(ctx context.Context, to source.Offsets) error {
-	group := r.Config.Source.Group
-	before, err := source.Committed(ctx, r.Cluster, group, to.Partitions())
-	if err != nil {
-		return err
-	}
 	written, err := r.Ends(ctx)
 	if err != nil {
 		return err
@@ -203,10 +198,15 @@ func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(r.transformPositions(p, written).Reset(ctx, k, source.Offsets{p: to[p]}, nil), k.Close()); err != nil {
+		at := r.transformPositions(p, written)
+		before, err := at.Stands(ctx, []source.Partition{p})
+		if err == nil {
+			err = at.Reset(ctx, k, source.Offsets{p: to[p]}, nil)
+		}
+		if err = errors.Join(err, k.Close()); err != nil {
 			return err
 		}
-		r.tell("transform", "whitened", p, before[p].Next, to[p])
+		r.tell("transform", "whitened", p, before[p], to[p])
 	}
 	return nil
 }
@@ -289,38 +289,8 @@ func (r *reset) tell(stage, done string, p source.Partition, before, now int64) 
 	r.say("%s: %s from %s to %d: %s", p, stage, from, now, what)
 }
 
-// committedOf returns where learners of models by key go on, as far as that is known: at what they have committed, or at their start markers
-// where that is gone, or another learner has committed since.
-func committedOf(k *start.Known) source.Offsets {
-	next := source.Offsets{}
-	for p, c := range k.Committed {
-		if !k.Others[p] && c.Next >= 0 {
-			next[p] = c.Next
-		} else if m, begun := k.Markers[p]; begun {
-			next[p] = m.Offset
-		}
-	}
-	return next
-}
-
-// learntUpTo returns what a reset moves away from: -1 where the models have not begun, or where it is not known.
-func (r *reset) learntUpTo(ctx context.Context) (func(source.Partition) int64, error) {
-	k, err := r.Known(ctx, system.LearnGroup(r.Config), r.Config.Snapshot.ModelID)
-	next := committedOf(&k)
-	return func(p source.Partition) int64 {
-		if at, ok := next[p]; ok {
-			return at
-		}
-		return -1
-	}, err
-}
-
 // learnKeyed moves the models of each partition with its committed offset, in one transaction, in the place of its learner.
 func (r *reset) learnKeyed(ctx context.Context, to source.Offsets) error {
-	before, err := r.learntUpTo(ctx)
-	if err != nil {
-		return err
-	}
 	if err := r.tellOthers(ctx, r.KeyedPositions(0), stageLearn, to); err != nil {
 		return err
 	}
@@ -329,26 +299,30 @@ func (r *reset) learnKeyed(ctx context.Context, to source.Offsets) error {
 		if err != nil {
 			return err
 		}
-		move := r.KeyedStates(p.ID, source.Latest).Move(to[p])
-		if err := errors.Join(r.KeyedPositions(p.ID).Reset(ctx, k, source.Offsets{p: to[p]}, []sink.Message{move}), k.Close()); err != nil {
+		move, at := r.KeyedStates(p.ID, source.Latest).Move(to[p]), r.KeyedPositions(p.ID)
+		before, err := at.Stands(ctx, []source.Partition{p})
+		if err == nil {
+			err = at.Reset(ctx, k, source.Offsets{p: to[p]}, []sink.Message{move})
+		}
+		if err = errors.Join(err, k.Close()); err != nil {
 			return err
 		}
-		r.tell("learn", "learnt", p, before(p), to[p])
+		r.tell("learn", "learnt", p, before[p], to[p])
 	}
 	return nil
 }
 
 // foretellKeyed says what learnKeyed would do.
 func (r *reset) foretellKeyed(ctx context.Context, to source.Offsets) error {
-	before, err := r.learntUpTo(ctx)
-	if err != nil {
-		return err
-	}
 	if err := r.tellOthers(ctx, r.KeyedPositions(0), stageLearn, to); err != nil {
 		return err
 	}
 	for _, p := range to.Partitions() {
-		r.tell("learn", "learnt", p, before(p), to[p])
+		before, err := r.KeyedPositions(p.ID).Stands(ctx, []source.Partition{p})
+		if err != nil {
+			return err
+		}
+		r.tell("learn", "learnt", p, before[p], to[p])
 	}
 	return nil
 }

@@ -140,6 +140,20 @@ func resumes(ctx context.Context, s *system.System, learn *start.Known, all *Sho
 	return nil
 }
 
+// committedOf returns where learners of models by key go on, as far as that is known: at what they have committed, or at their start markers
+// where that is gone, or another learner has committed since.
+func committedOf(k *start.Known) source.Offsets {
+	next := source.Offsets{}
+	for p, c := range k.Committed {
+		if !k.Others[p] && c.Next >= 0 {
+			next[p] = c.Next
+		} else if m, begun := k.Markers[p]; begun {
+			next[p] = m.Offset
+		}
+	}
+	return next
+}
+
 func placeOf(k *start.Known, p source.Partition) (place Place) {
 	switch c := k.Committed[p]; {
 	case k.Others[p]:
