@@ -33,6 +33,7 @@ func in(names string) string {
 // left. The longest matching dir counts.
 var layers = []layer{
 	{"lca", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
+	{"lca/recent", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"lca/online", "lca internal/enum", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"lca/internal", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"minibatch", "internal/flatipc internal/nested internal/rowrecord internal/typo", "github.com/segmentio github.com/twmb os net log time", ""},

@@ -1,0 +1,35 @@
+// Package recent scores the last rows of a series, taken together: are they unusual? The score of a row (lca.Model.LogDensity)
+// knows nothing of the rows before it, and most faults are stretches of rows each of which could be normal.
+//
+// A Learner sees the rows of a stream, each before it is learnt, and now and then freezes an Evaluator: the centre, the scales, the Gaussians and
+// the distribution of scores that all who score need. An Evaluator scores a row of a Series, and moves the series on by it. The Learner scores
+// with the newest one that it has frozen, by the same function, so what it knows of the scores is of scores at which rows are really judged.
+//
+// # The score
+//
+// A row x of a series enters as x′ = c + s·cut((x−c)/s), with the centre c and the scales s of the evaluator, the identity to 10 s and logarithmic
+// beyond: one wild cell does not own the series for long. Of x′ the series keeps, per column and in the units of the input,
+//
+//	short      m₁ ← m₁ + (x′−m₁)/5
+//	long       m₂ ← m₂ + (x′−m₂)/20
+//	deviation  v  ← v + (|x′−m₁|−v)/50
+//
+// the charts of exponentially weighted means of statistical process control (MEWMA; Lowry, Woodall, Champ, Rigdon, Technometrics 34, 1992), and one for
+// the spread next to them. With z = (m₁, m₂, v), 3 d numbers, and T² the squared Mahalanobis distance by the moments of z,
+//
+//	score = 0.8 log(T²(z) / 3d) + 0.2 log(T²(v) / d)
+//
+// A NaN, for a null, leaves its column as it was. The first 50 rows of a series are scored by log(T²(x′)/d) alone: means that have just begun are
+// not like those that the moments know.
+//
+// # What is learnt
+//
+// The moments of z and of x′ have a half-life of 70,000 rows. Rows that come before Settle have equal weights; thereafter a row has the weight
+// min(1, 3d/T²)², so that a fault is hardly learnt while it lasts, and hides no other like it. Their covariances are shrunk towards the sphere, in units of s: by 0.002,
+// and where rows are few for the width by what Ledoit and Wolf (2004) give for Gaussian rows.
+//
+// Evaluators are frozen after 32 and 64 rows, for the learner alone, 128, 256, 512, and then every 1000 rows. Of the scores that they gave to
+// rows before those were learnt, a histogram that forgets is the distribution by which P says how rare a score is.
+//
+// The choice of the charts, rates and weights, with what else was tried, is in docs/quality.md.
+package recent

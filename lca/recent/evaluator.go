@@ -1,0 +1,156 @@
+package recent
+
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
+
+// chartsShare of the score is that of T²(z), the rest that of T²(v).
+const chartsShare = 0.8
+
+// Gaussian is a distribution of p numbers as T² needs it: T² = |F u|² with u = (z−Mean)/scale.
+type Gaussian struct {
+	Mean   []float64 // p, in the units of the input
+	Factor []float32 // F, the rows of a lower triangle: the inverse of the Cholesky factor of the shrunk covariance, in scales
+}
+
+// Evaluator is what scores need, frozen after a number of rows. It is immutable, and safe for concurrent use.
+type Evaluator struct {
+	Dim      int
+	Learnt   uint64    // rows behind it
+	Settled  bool      // the rows of its beginning are behind it: see Learner.Settle
+	Centre   []float64 // c, d
+	Scale    []float64 // s, d, > 0
+	Constant []bool    // d: columns that have not moved
+
+	Charts     Gaussian // of z, 3d
+	Deviations Gaussian // of v, d: Mean is the last third of Charts.Mean
+	Row        Gaussian // of x′, d
+
+	Scores Distribution // of rows in series with more than FirstRows
+	First  Distribution // of the others
+}
+
+func (e *Evaluator) constant(k int) bool { return e.Constant[k] }
+
+// LeastRows is the number of rows after which an evaluator is fit for use: max(100, 5 d).
+func LeastRows(dim int) uint64 { return uint64(max(100, 5*dim)) }
+
+// Young reports whether few rows are behind the evaluator, so that its p is known roughly: fewer than 1000, or 50 for each of the 3d numbers.
+func (e *Evaluator) Young() bool { return e.Learnt < uint64(max(1000, 150*e.Dim)) }
+
+// Scorer scores rows. It keeps memory that is used again, and serves one goroutine at a time.
+type Scorer struct {
+	z, x   []float64 // of the rows of a batch
+	counts []uint32  // rows of its series, each with itself
+	centre []float64
+	y      []float64
+	factor []float64
+	t2     []float64
+	work   linalg.Workspace
+}
+
+// Score moves each row's series on by it, in order, and writes its score, +Inf where it overflows. rows are n×d. A score says nothing of the order
+// in which batches are cut: it is a function of the evaluator, the series and the row.
+func (c *Scorer) Score(e *Evaluator, dst []float64, rows []float64, series []*Series) {
+	c.follow(e, rows, series)
+	c.score(e, dst[:len(series)])
+}
+
+// follow sets z and x to those of the rows.
+func (c *Scorer) follow(e *Evaluator, rows []float64, series []*Series) {
+	n := len(series)
+	if n == 0 {
+		return
+	}
+	d := len(rows) / n
+	c.z, c.x = linalg.Resize(c.z, 3*d*n), linalg.Resize(c.x, d*n)
+	c.counts = linalg.Resize(c.counts, n)
+	for i, s := range series {
+		s.follow(e, rows[i*d:][:d], c.z[3*d*i:], c.x[d*i:])
+		c.counts[i] = s.Rows
+	}
+}
+
+// score writes the scores of the rows that the series were moved on by.
+func (c *Scorer) score(e *Evaluator, dst []float64) {
+	n, d := len(dst), e.Dim
+	first := 0
+	for _, rows := range c.counts[:n] {
+		if rows <= FirstRows {
+			first++
+		}
+	}
+	if first < n {
+		copy(dst, c.distances(e, &e.Charts, c.z, 3*d, 0, n))
+		for i, t := range c.distances(e, &e.Deviations, c.z, 3*d, 2*d, n) {
+			dst[i] = chartsShare*logShare(dst[i], 3*d) + (1-chartsShare)*logShare(t, d)
+		}
+	}
+	if first > 0 {
+		for i, t := range c.distances(e, &e.Row, c.x, d, 0, n) {
+			if c.counts[i] <= FirstRows {
+				dst[i] = logShare(t, d)
+			}
+		}
+	}
+}
+
+func logShare(t2 float64, p int) float64 { return math.Log(max(t2/float64(p), leastT2)) }
+
+// distances returns T² of n rows of the given stride, whose numbers begin at from; until the next call.
+func (c *Scorer) distances(e *Evaluator, g *Gaussian, rows []float64, stride, from, n int) []float64 {
+	p, d := len(g.Mean), e.Dim
+	c.centre, c.y, c.t2 = linalg.Resize(c.centre, n*p), linalg.Resize(c.y, n*p), linalg.Resize(c.t2, n)
+	for i := range n {
+		u, row := c.centre[i*p:][:p], rows[i*stride+from:][:p]
+		for k := range u {
+			if u[k] = 0; row[k] == row[k] {
+				u[k] = (row[k] - g.Mean[k]) / e.Scale[k%d]
+			}
+		}
+	}
+	c.project(g.Factor, p, n)
+	for i := range c.t2 {
+		c.t2[i] = kernel.NormSquared(c.y[i*p:][:p])
+	}
+	return c.t2
+}
+
+// fewRows are multiplied without the factor being spread out first.
+const fewRows = 8
+
+// project writes F u of n rows to y: each number is one chain of fused multiply-adds, for few rows as for many.
+func (c *Scorer) project(factor []float32, p, n int) {
+	if n < fewRows {
+		for i := range n {
+			u, y, f := c.centre[i*p:][:p], c.y[i*p:][:p], factor
+			for k := range y {
+				sum := 0.
+				for j, v := range f[:k+1] {
+					sum = math.FMA(u[j], float64(v), sum)
+				}
+				y[k], f = sum, f[k+1:]
+			}
+		}
+		return
+	}
+	c.factor = linalg.Resize(c.factor, p*p)
+	clear(c.factor)
+	for i := range p {
+		for j, v := range factor[i*(i+1)/2:][:i+1] {
+			c.factor[i*p+j] = float64(v)
+		}
+	}
+	c.work.Product(c.y, p, linalg.Dense(c.centre, p), linalg.Dense(c.factor, p).T(), n, p, p, linalg.Set)
+}
+
+// P returns the probability of a score at least as high, of a row in a series with that many rows, this one included.
+func (e *Evaluator) P(score float64, rows uint32) float64 {
+	if rows <= FirstRows {
+		return e.First.P(score)
+	}
+	return e.Scores.P(score)
+}

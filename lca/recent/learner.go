@@ -1,0 +1,277 @@
+package recent
+
+import (
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+)
+
+const (
+	halfLife = 70_000 // rows, of the moments
+	memory   = halfLife / math.Ln2
+
+	guardsAfter = 14_000 // rows after which rows have weights, in a stream that Settle was not called for
+
+	firstEvaluator = 32
+	evaluatorEvery = 1000 // from 1000 rows on; below, at the powers of two
+
+	leastShrinkage = 0.002
+	mostGrowth     = 1.05 // of a scale from one evaluator to the next, once settled: a fault must not widen the cut that keeps it out
+
+	// A column whose variance is below this share of its mean square is constant. Its scale is a hundredth of its level, or leastScale.
+	constantVariance = 1e-12
+	constantShare    = 0.01
+	leastScale       = 1e-3
+
+	scoresMemory = 20_000 // rows that the histograms stand for at most
+	scoresShare  = 5      // and at most a fifth of those learnt: the scores of a young evaluator are higher
+)
+
+// Learner learns evaluators from the rows of a stream. What it learns depends on the rows, their series and their order, and on where minibatches
+// end. It is not safe for concurrent use.
+type Learner struct {
+	dim     int
+	learnt  uint64
+	settled bool
+	charts  moments // of z
+	rows    moments // of x′
+	scores  Distribution
+	first   Distribution
+	newest  *Evaluator
+	scorer  Scorer
+
+	values, weights, scaled []float64
+}
+
+// NewLearner returns a learner of rows with dim columns.
+func NewLearner(dim int) *Learner {
+	return &Learner{dim: dim, charts: newMoments(3 * dim), rows: newMoments(dim)}
+}
+
+// Learnt returns the number of rows learnt.
+func (l *Learner) Learnt() uint64 { return l.learnt }
+
+// Evaluator returns the newest evaluator, nil as long as there is none with LeastRows behind it.
+func (l *Learner) Evaluator() *Evaluator {
+	if l.newest == nil || l.newest.Learnt < LeastRows(l.dim) {
+		return nil
+	}
+	return l.newest
+}
+
+// Learn scores the rows, n×d, each as the next one of its series, and then learns them. The series are the learner's own: a Scorer
+// that scores the same rows moves others on.
+func (l *Learner) Learn(rows []float64, series []*Series) {
+	n, d := len(series), l.dim
+	if n == 0 {
+		return
+	}
+	l.scorer.follow(l.newest, rows, series)
+	l.weights = linalg.Resize(l.weights, n)
+	for i := range l.weights {
+		l.weights[i] = 1
+	}
+	if l.newest != nil {
+		l.judge(n)
+	}
+	for i, x := range l.scorer.x { // a null is its column's mean
+		if x != x {
+			l.scorer.x[i] = l.rows.mean[i%d]
+		}
+	}
+	l.rows.add(l.scorer.x, l.weights, &l.scorer.work)
+	for i, rows := range l.scorer.counts {
+		if rows <= unlike {
+			l.weights[i] = 0
+		}
+	}
+	l.charts.add(l.scorer.z, l.weights, &l.scorer.work)
+	before := l.learnt
+	l.learnt += uint64(n)
+	if l.learnt >= guardsAfter {
+		l.settled = true
+	}
+	if due(before, l.learnt) {
+		l.freeze()
+	}
+}
+
+// judge counts the scores of the rows, and sets their weights.
+func (l *Learner) judge(n int) {
+	e, c := l.newest, &l.scorer
+	d := l.dim
+	l.values = linalg.Resize(l.values, 2*n)
+	first, others := l.values[:0:n], l.values[n:n]
+	charts := append([]float64(nil), c.distances(e, &e.Charts, c.z, 3*d, 0, n)...)
+	deviations := append([]float64(nil), c.distances(e, &e.Deviations, c.z, 3*d, 2*d, n)...)
+	for i, t := range c.distances(e, &e.Row, c.x, d, 0, n) {
+		first = append(first, logShare(t, d))
+		share := t / float64(d)
+		if c.counts[i] > FirstRows {
+			share = charts[i] / float64(3*d)
+			others = append(others, chartsShare*logShare(charts[i], 3*d)+(1-chartsShare)*logShare(deviations[i], d))
+		}
+		if l.settled && share > 1 {
+			l.weights[i] = 1 / (share * share)
+		}
+	}
+	keep := min(scoresMemory, max(float64(l.learnt)/scoresShare, firstEvaluator))
+	l.first.add(first, keep)
+	l.scores.add(others, keep)
+}
+
+// due says whether an evaluator is frozen between two numbers of rows.
+func due(before, after uint64) bool {
+	if after >= evaluatorEvery {
+		return after/evaluatorEvery > before/evaluatorEvery
+	}
+	for mark := uint64(firstEvaluator); mark < evaluatorEvery; mark *= 2 {
+		if before < mark && mark <= after {
+			return true
+		}
+	}
+	return false
+}
+
+// Settle says that the rows so far are a normal stretch: what comes is judged by them, and changes the moments slowly. It freezes an evaluator.
+func (l *Learner) Settle() {
+	if l.learnt == 0 {
+		return
+	}
+	l.settled = true
+	l.charts.count, l.rows.count = max(l.charts.count, memory), max(l.rows.count, memory)
+	l.freeze()
+}
+
+// freeze makes the evaluator of what has been learnt.
+func (l *Learner) freeze() {
+	d, was := l.dim, l.newest
+	if l.charts.total < 2 || l.rows.total < 2 {
+		return
+	}
+	e := &Evaluator{Dim: d, Learnt: l.learnt, Settled: l.settled, Centre: make([]float64, d), Scale: make([]float64, d), Constant: make([]bool, d)}
+	for k := range d {
+		mean, variance := l.rows.mean[k], l.rows.cov[k*d+k]
+		c, s, floor := mean, math.Sqrt(variance), max(constantShare*math.Abs(mean), leastScale)
+		e.Constant[k] = variance <= constantVariance*(mean*mean+constantVariance)
+		if e.Constant[k] {
+			s = floor
+		}
+		if was != nil && was.Settled {
+			s = min(max(s, was.Scale[k]/mostGrowth), was.Scale[k]*mostGrowth)
+			reach := (mostGrowth - 1) * s
+			c = min(max(c, was.Centre[k]-reach), was.Centre[k]+reach)
+			e.Constant[k] = was.Constant[k]
+		}
+		e.Centre[k], e.Scale[k] = c, s
+	}
+	work := &l.scorer.work
+	e.Charts = l.charts.gaussian(e.Scale, 0, 3*d, work)
+	e.Deviations = l.charts.gaussian(e.Scale, 2*d, 3*d, work)
+	e.Row = l.rows.gaussian(e.Scale, 0, d, work)
+	e.Scores, e.First = l.scores.copy(), l.first.copy()
+	l.newest = e
+}
+
+// moments are exponentially weighted means and covariances of rows with weights.
+type moments struct {
+	mean, cov []float64 // p, p×p on and below the diagonal
+	count     float64   // rows that they stand for, at most memory; where settled, as many even if fewer came
+	total     float64   // rows that came, by their weights
+
+	centre, centred []float64
+}
+
+func newMoments(p int) moments {
+	return moments{mean: make([]float64, p), cov: make([]float64, p*p)}
+}
+
+// add lets rows have their share w of the moments (Chan, Golub, LeVeque 1979):
+//
+//	C ← (1−w) C + w C_x + w(1−w)(μ_x−μ)(μ_x−μ)ᵀ,   μ ← μ + w(μ_x−μ)
+func (m *moments) add(rows, weights []float64, work *linalg.Workspace) {
+	p := len(m.mean)
+	sum := 0.
+	for _, w := range weights {
+		sum += w
+	}
+	if sum == 0 {
+		return
+	}
+	m.centre, m.centred = linalg.Resize(m.centre, p), linalg.Resize(m.centred, len(rows))
+	for k := range m.centre { // about the mean as it was, which keeps the digits of large levels
+		m.centre[k] = 0
+	}
+	for i, w := range weights {
+		for k, v := range rows[i*p:][:p] {
+			m.centre[k] += float64(w * (v - m.mean[k]))
+		}
+	}
+	for k := range m.centre {
+		m.centre[k] = m.mean[k] + m.centre[k]/sum
+	}
+	m.count, m.total = min(m.count+sum, max(memory, sum)), m.total+sum
+	w := sum / m.count
+	cross := float64(w * (1 - w))
+	for i := range p {
+		r := m.mean[i] - m.centre[i]
+		for j := range i + 1 {
+			m.cov[i*p+j] = float64(m.cov[i*p+j]*(1-w)) + float64(cross*r)*(m.mean[j]-m.centre[j])
+		}
+	}
+	for i, weight := range weights {
+		kernel.SubScale(m.centred[i*p:][:p], rows[i*p:][:p], m.centre, math.Sqrt(weight*(w/sum)))
+	}
+	work.AddGram(m.cov, m.centred, len(weights), p)
+	for k := range p {
+		m.mean[k] += float64(w * (m.centre[k] - m.mean[k]))
+	}
+}
+
+// gaussian returns the distribution of the numbers from…to, shrunk towards the sphere in units of the scales:
+//
+//	Σ̂ = (1−a) Σ + a t I,  t = tr Σ / p,  a = max(0.002, ((tr Σ)² + |Σ|²) / (n |Σ − t I|²)) ≤ 1
+func (m *moments) gaussian(scale []float64, from, to int, work *linalg.Workspace) Gaussian {
+	all, p, d := len(m.mean), to-from, len(scale)
+	c := make([]float64, p*p)
+	trace, squares := 0., 0.
+	for i := range p {
+		for j := range i + 1 {
+			v := m.cov[(from+i)*all+from+j] / (scale[(from+i)%d] * scale[(from+j)%d])
+			c[i*p+j] = v
+			if squares += float64(v * v); i != j {
+				squares += float64(v * v)
+			}
+		}
+		trace += c[i*p+i]
+	}
+	t := max(trace/float64(p), 1e-3)
+	away := squares - float64(2*t*trace) + float64(float64(p)*t*t)
+	a := min(1, max(leastShrinkage, (float64(trace*trace)+squares)/(min(m.total, memory)*max(away, 1e-12))))
+	for i := range p {
+		for j := range i + 1 {
+			c[i*p+j] *= 1 - a
+		}
+		c[i*p+i] += float64(a*t) + 1e-9
+	}
+	g := Gaussian{Mean: append([]float64(nil), m.mean[from:to]...), Factor: make([]float32, p*(p+1)/2)}
+	if err := work.CholeskyLower(c, p); err != nil { // with the ridge only numbers that overflow lead here
+		for i := range p {
+			g.Factor[i*(i+3)/2] = 1
+		}
+		return g
+	}
+	inverse := make([]float64, p*p)
+	for i := range p {
+		inverse[i*p+i] = 1
+	}
+	work.SolveLeft(linalg.Dense(c, p), inverse, p, p, p)
+	packed := g.Factor[:0]
+	for i := range p {
+		for _, v := range inverse[i*p:][:i+1] {
+			packed = append(packed, float32(v))
+		}
+	}
+	return g
+}

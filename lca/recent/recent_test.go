@@ -1,0 +1,451 @@
+package recent
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// stream makes rows of d columns whose consecutive values are correlated by phi, with the noise that is asked for.
+func stream(seed uint64, n, d int, phi float64, noise func(*rand.Rand) float64) []float64 {
+	r := rand.New(rand.NewPCG(seed, 1))
+	x := make([]float64, n*d)
+	for i := range x {
+		x[i] = noise(r)
+		if i >= d {
+			x[i] = phi*x[i-d] + math.Sqrt(1-phi*phi)*x[i]
+		}
+	}
+	return x
+}
+
+func normal(r *rand.Rand) float64 { return r.NormFloat64() }
+
+// student has three degrees of freedom.
+func student(r *rand.Rand) float64 {
+	squares := 0.
+	for range 3 {
+		g := r.NormFloat64()
+		squares += g * g
+	}
+	return r.NormFloat64() / math.Sqrt(squares/3)
+}
+
+// walk puts noise on levels that wander.
+func walk(seed uint64, n, d int) []float64 {
+	x, noise := make([]float64, n*d), stream(seed, n, d, 0, normal)
+	steps := stream(seed+1000, n, d, 0, normal)
+	for i := range x {
+		if i >= d {
+			steps[i] = steps[i-d] + 0.01*steps[i]
+		}
+		x[i] = steps[i] + noise[i]
+	}
+	return x
+}
+
+// series is one series for each of n rows.
+func one(s *Series, n int) []*Series {
+	all := make([]*Series, n)
+	for i := range all {
+		all[i] = s
+	}
+	return all
+}
+
+// preq is a stream as a live pair goes through it: scored by the newest evaluator, then learnt.
+type preq struct {
+	learner      *Learner
+	scored, seen Series
+	scorer       Scorer
+	dim          int
+}
+
+func newPreq(d int) *preq { return &preq{learner: NewLearner(d), dim: d} }
+
+// pass returns scores and p, NaN where there is no evaluator yet.
+func (q *preq) pass(x []float64, minibatch int) (scores, p []float64) {
+	n := len(x) / q.dim
+	scores, p = make([]float64, n), make([]float64, n)
+	for i := 0; i < n; i += minibatch {
+		j := min(i+minibatch, n)
+		rows := x[i*q.dim : j*q.dim]
+		e := q.learner.Evaluator()
+		for k := i; k < j; k++ {
+			scores[k], p[k] = math.NaN(), math.NaN()
+		}
+		if e != nil {
+			q.scorer.Score(e, scores[i:j], rows, one(&q.scored, j-i))
+			for k := i; k < j; k++ {
+				p[k] = e.P(scores[k], q.scored.Rows)
+			}
+		} else {
+			q.scored = Series{}
+		}
+		q.learner.Learn(rows, one(&q.seen, j-i))
+	}
+	return scores, p
+}
+
+func share(p []float64, below float64) float64 {
+	n := 0.
+	for _, v := range p {
+		if v < below {
+			n++
+		}
+	}
+	return n / float64(len(p))
+}
+
+// oracle is the score by the formulas of doc.go, from all rows so far, where all have equal weights and none is cut.
+func oracle(rows []float64, d, learnt int, row []float64) float64 {
+	n := len(rows) / d
+	z := mat.NewDense(n+1, 3*d, nil)
+	for k := range d {
+		short, long, v := 0., 0., 0.
+		for i := range n + 1 {
+			x := row[k]
+			if i < n {
+				x = rows[i*d+k]
+			}
+			first := 1 / float64(i+1)
+			short += max(1./5, first) * (x - short)
+			long += max(1./20, first) * (x - long)
+			v += max(1./50, first) * (math.Abs(x-short) - v)
+			z.Set(i, k, short)
+			z.Set(i, d+k, long)
+			z.Set(i, 2*d+k, v)
+		}
+	}
+	scale := make([]float64, d)
+	for k := range d {
+		sum, squares := 0., 0.
+		for i := range learnt {
+			sum += rows[i*d+k]
+		}
+		for i := range learnt {
+			squares += (rows[i*d+k] - sum/float64(learnt)) * (rows[i*d+k] - sum/float64(learnt))
+		}
+		scale[k] = math.Sqrt(squares / float64(learnt))
+	}
+	distance := func(from, to int) float64 {
+		p := to - from
+		count := float64(learnt - 20)
+		mean, c := make([]float64, p), mat.NewSymDense(p, nil)
+		for i := 20; i < learnt; i++ {
+			for k := range p {
+				mean[k] += z.At(i, from+k) / count
+			}
+		}
+		for i := 20; i < learnt; i++ {
+			for a := range p {
+				for b := a; b < p; b++ {
+					c.SetSym(a, b, c.At(a, b)+(z.At(i, from+a)-mean[a])*(z.At(i, from+b)-mean[b])/count/scale[(from+a)%d]/scale[(from+b)%d])
+				}
+			}
+		}
+		trace, norm, away := mat.Trace(c), 0., 0.
+		for a := range p {
+			for b := range p {
+				v := c.At(a, b)
+				norm += v * v
+				if a == b {
+					v -= trace / float64(p)
+				}
+				away += v * v
+			}
+		}
+		shrink := min(1, max(0.002, (trace*trace+norm)/(count*away)))
+		var shrunk mat.SymDense
+		shrunk.ScaleSym(1-shrink, c)
+		for a := range p {
+			shrunk.SetSym(a, a, shrunk.At(a, a)+shrink*trace/float64(p))
+		}
+		u := mat.NewVecDense(p, nil)
+		for k := range p {
+			u.SetVec(k, (z.At(n, from+k)-mean[k])/scale[(from+k)%d])
+		}
+		var chol mat.Cholesky
+		chol.Factorize(&shrunk)
+		var y mat.VecDense
+		if err := chol.SolveVecTo(&y, u); err != nil {
+			panic(err)
+		}
+		return mat.Dot(u, &y)
+	}
+	return 0.8*math.Log(distance(0, 3*d)/float64(3*d)) + 0.2*math.Log(distance(2*d, 3*d)/float64(d))
+}
+
+// The score is the one of doc.go, whatever the number of rows behind it.
+func TestScoreIsTheFormula(t *testing.T) {
+	const d = 3
+	x := stream(1, 1200, d, 0.5, normal)
+	for k := range x { // columns of other units and levels, which depend on each other
+		switch k % d {
+		case 1:
+			x[k] = 1000 + 30*(x[k]+x[k-1])
+		case 2:
+			x[k] *= 1e-6
+		}
+	}
+	for _, learnt := range []int{128, 256, 512, 1000} {
+		q := newPreq(d)
+		q.learner.Learn(x[:learnt*d], one(&q.seen, learnt)) // one minibatch: no evaluator has scored or cut before
+		e := q.learner.Evaluator()
+		if e == nil || e.Learnt != uint64(learnt) {
+			t.Fatalf("after %d rows the evaluator is %v", learnt, e)
+		}
+		s := q.seen
+		for i := learnt; i < learnt+20; i++ {
+			var got [1]float64
+			row := x[i*d : (i+1)*d]
+			q.scorer.Score(e, got[:], row, []*Series{&s})
+			if want := oracle(x[:i*d], d, learnt, row); math.Abs(got[0]-want) > 1e-4 {
+				t.Errorf("after %d rows, row %d: score %v, want %v", learnt, i, got[0], want)
+			}
+		}
+	}
+}
+
+// How rows come in batches changes no bit of a score.
+func TestBatchesDoNotMatter(t *testing.T) {
+	const d, n = 5, 3000
+	q := newPreq(d)
+	x := stream(2, n, d, 0.9, normal)
+	q.pass(x, 100)
+	e := q.learner.Evaluator()
+	var want []float64
+	for _, batch := range []int{500, 1, 3, 7, 8, 64} {
+		var s, other Series
+		got := make([]float64, 500)
+		for i := 0; i < 500; i += batch {
+			j := min(i+batch, 500)
+			between := one(&s, j-i)
+			if batch == 64 { // rows of another series lie between
+				var dst [1]float64
+				q.scorer.Score(e, dst[:], x[:d], []*Series{&other})
+			}
+			q.scorer.Score(e, got[i:j], x[i*d:j*d], between)
+		}
+		if want == nil {
+			want = got
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("batches of %d: row %d has score %v, want %v", batch, i, got[i], want[i])
+			}
+		}
+	}
+}
+
+// Of normal rows, one in a hundred has p < 0.01, whatever their noise, their memory and whether their level stays.
+func TestCalibrated(t *testing.T) {
+	const d, n, seeds = 4, 40_000, 3
+	for name, make := range map[string]func(seed uint64) []float64{
+		"white":      func(seed uint64) []float64 { return stream(seed, n, d, 0, normal) },
+		"AR(1) .9":   func(seed uint64) []float64 { return stream(seed, n, d, 0.9, normal) },
+		"AR(1) .99":  func(seed uint64) []float64 { return stream(seed, n, d, 0.99, normal) },
+		"heavy":      func(seed uint64) []float64 { return stream(seed, n, d, 0, student) },
+		"wandering":  func(seed uint64) []float64 { return walk(seed, n, d) },
+		"AR(1) .998": func(seed uint64) []float64 { return stream(seed, 3*n, d, 0.998, normal) }, // 100 correlation times come first
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rare, early := 0., 0.
+			for seed := uint64(1); seed <= seeds; seed++ {
+				_, p := newPreq(d).pass(make(seed), 100)
+				rare += share(p[len(p)/2:], 0.01) / seeds
+				early += share(p[100:400], 0.01) / seeds
+			}
+			if rare < 0.005 || rare > 0.015 {
+				t.Errorf("p < 0.01 for a share of %.4f of the rows, want 0.005 to 0.015", rare)
+			}
+			if early > 0.03 && name != "AR(1) .99" && name != "AR(1) .998" { // those are few independent rows
+				t.Errorf("p < 0.01 for a share of %.4f of rows 100 to 400, want at most 0.03", early)
+			}
+		})
+	}
+}
+
+// A fault that lasts is hardly learnt, once the stream has settled: it does not become the normal.
+func TestFaultIsNotLearnt(t *testing.T) {
+	const d = 6
+	q := newPreq(d)
+	x := stream(3, 45_000, d, 0.9, normal)
+	q.pass(x[:5000*d], 100)
+	q.learner.Settle()
+	fault := x[10_000*d:]
+	for i := 0; i < len(fault); i += d {
+		fault[i] += 6
+		fault[i+1] -= 6
+	}
+	before, _ := q.pass(x[5000*d:10_000*d], 100)
+	scores, _ := q.pass(fault, 100)
+	slices.Sort(before)
+	above, u := 0, before[len(before)*99/100]
+	for _, v := range scores[len(scores)-5000:] {
+		if v > u {
+			above++
+		}
+	}
+	if above < 4900 {
+		t.Errorf("after 30,000 rows of a fault %d of 5000 rows are above the 99 %% quantile from before it, want nearly all", above)
+	}
+}
+
+// A column that never moved is seen at its first move, and a wild cell is forgotten.
+func TestWildColumns(t *testing.T) {
+	const d = 4
+	for _, level := range []float64{0, 1, -250, 1e6} {
+		t.Run(fmt.Sprint(level), func(t *testing.T) {
+			q := newPreq(d)
+			x := stream(4, 6000, d, 0.9, normal)
+			for i := 3; i < len(x); i += d {
+				x[i] = level
+			}
+			before, _ := q.pass(x[:5000*d], 100)
+			highest := math.Inf(-1)
+			for _, s := range before[1000:] {
+				highest = max(highest, s)
+			}
+			moved := append([]float64(nil), x[5000*d:5020*d]...)
+			for i := 3; i < len(moved); i += d {
+				moved[i] += max(0.05*math.Abs(level), 0.01)
+			}
+			after, _ := q.pass(moved, 100)
+			if after[3] <= highest {
+				t.Errorf("four rows after the first move the score is %.2f, and %.2f was reached before", after[3], highest)
+			}
+			wild := append([]float64(nil), x[5020*d:5400*d]...)
+			wild[0] = 1e100
+			after, p := q.pass(wild, 100)
+			if s := after[0]; s <= highest || math.IsInf(s, 0) || s != s {
+				t.Errorf("a cell of 1e100 has score %v, and %.2f was reached before", s, highest)
+			}
+			if rare := share(p[300:], 0.01); rare > 0.2 {
+				t.Errorf("300 rows after a cell of 1e100, p < 0.01 for a share of %.2f of the rows", rare)
+			}
+		})
+	}
+}
+
+// A null leaves its column as it was, and is scored without it.
+func TestNull(t *testing.T) {
+	const d = 3
+	q := newPreq(d)
+	x := stream(5, 2000, d, 0.5, normal)
+	for i := 0; i < len(x); i += 7 {
+		x[i] = math.NaN()
+	}
+	x[0], x[1], x[2] = math.NaN(), math.NaN(), math.NaN()
+	scores, p := q.pass(x, 100)
+	for i := 1000; i < len(p); i++ {
+		if scores[i] != scores[i] || p[i] != p[i] {
+			t.Fatalf("row %d: score %v, p %v", i, scores[i], p[i])
+		}
+	}
+	s := q.scored
+	s.Short, s.Long, s.Deviation = append([]float64(nil), s.Short...), append([]float64(nil), s.Long...), append([]float64(nil), s.Deviation...)
+	var dst [1]float64
+	q.scorer.Score(q.learner.Evaluator(), dst[:], []float64{1, math.NaN(), 1}, []*Series{&q.scored})
+	if q.scored.Short[1] != s.Short[1] || q.scored.Long[1] != s.Long[1] || q.scored.Deviation[1] != s.Deviation[1] || q.scored.Short[0] == s.Short[0] {
+		t.Errorf("from %v to %v with a null in column 1", s, q.scored)
+	}
+}
+
+// A learner that is written and read goes on with the same bits, and what is damaged is refused.
+func TestStateGoesOn(t *testing.T) {
+	const d = 4
+	x := stream(6, 8000, d, 0.9, normal)
+	for _, settle := range []bool{false, true} {
+		a, b := newPreq(d), newPreq(d)
+		a.pass(x[:3500*d], 100)
+		if settle {
+			a.learner.Settle()
+		}
+		state, err := a.learner.AppendBinary([]byte("before"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		state, _ = a.seen.AppendBinary(state)
+		state, _ = a.scored.AppendBinary(state)
+		l, rest, err := ReadLearner(state[len("before"):], d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.learner = l
+		seen, rest, err := ReadSeries(rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		scored, rest, err := ReadSeries(rest)
+		if err != nil || len(rest) > 0 {
+			t.Fatal(err, len(rest))
+		}
+		b.seen, b.scored = *seen, *scored
+		wantScores, wantP := a.pass(x[3500*d:], 100)
+		scores, p := b.pass(x[3500*d:], 100)
+		for i := range scores {
+			if scores[i] != wantScores[i] || p[i] != wantP[i] {
+				t.Fatalf("row %d: score %v and p %v, want %v and %v", i, scores[i], p[i], wantScores[i], wantP[i])
+			}
+		}
+		for cut := len("before"); cut < len(state); cut += 1 + cut/50 {
+			if _, rest, err := ReadLearner(state[len("before"):cut], d); err == nil {
+				if _, rest, err = ReadSeries(rest); err == nil {
+					if _, _, err = ReadSeries(rest); err == nil {
+						t.Fatalf("a state cut at byte %d of %d was read", cut, len(state))
+					}
+				}
+			}
+		}
+		if _, _, err := ReadLearner(state[len("before"):], d+1); err == nil {
+			t.Error("the state of another number of columns was read")
+		}
+	}
+}
+
+// Evaluators are frozen at row counts, and given out once they are fit for use.
+func TestEvaluatorsAreFrozenAtRowCounts(t *testing.T) {
+	const d = 8
+	l := NewLearner(d)
+	var s Series
+	var frozen []uint64
+	x := stream(7, 3500, d, 0, normal)
+	for i := 0; i < 3500; i += 4 {
+		l.Learn(x[i*d:(i+4)*d], one(&s, 4))
+		if e := l.Evaluator(); e != nil && (len(frozen) == 0 || frozen[len(frozen)-1] != e.Learnt) {
+			frozen = append(frozen, e.Learnt)
+		}
+	}
+	if got, want := fmt.Sprint(frozen), "[128 256 512 1000 2000 3000]"; got != want {
+		t.Errorf("frozen after %s rows, want %s", got, want)
+	}
+}
+
+func BenchmarkScore(b *testing.B) {
+	for _, d := range []int{8, 64} {
+		q := newPreq(d)
+		x := stream(8, 2000, d, 0.9, normal)
+		q.pass(x, 100)
+		e, s, dst := q.learner.Evaluator(), one(&q.scored, 100), make([]float64, 100)
+		b.Run(fmt.Sprintf("score/d=%d", d), func(b *testing.B) {
+			for i := range b.N {
+				at := i % 20 * 100
+				q.scorer.Score(e, dst, x[at*d:(at+100)*d], s)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(100*b.N), "ns/row")
+		})
+		b.Run(fmt.Sprintf("learn/d=%d", d), func(b *testing.B) {
+			for i := range b.N {
+				at := i % 20 * 100
+				q.learner.Learn(x[at*d:(at+100)*d], one(&q.seen, 100))
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(100*b.N), "ns/row")
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package recent
+
+import "math"
+
+const (
+	shortRate     = 1.0 / 5
+	longRate      = 1.0 / 20
+	deviationRate = 1.0 / 50
+
+	// FirstRows of a series are scored by the row alone.
+	FirstRows = 50
+	// unlike rows at the beginning of a series have means that are unlike those of later rows, and are not learnt.
+	unlike = 20
+
+	cutBegins = 10.  // in scales
+	rawUntil  = 1e4  // the same, of a column that was constant so far, as long as the evaluator is not settled
+	leastT2   = 1e-9 // per column: two rows that are equal to the mean have a score too
+)
+
+// Series is what is kept of the rows of a series: all that is needed to score the next one. It is changed by Scorer.Score alone. The zero value
+// is a series without a row.
+type Series struct {
+	Short, Long, Deviation []float64 // d each, in the units of the input
+	Rows                   uint32    // since it began, at most 2³²−1
+}
+
+// start begins a series.
+func (s *Series) start(d int) {
+	memory := make([]float64, 3*d)
+	s.Short, s.Long, s.Deviation = memory[:d:d], memory[d:2*d:2*d], memory[2*d:]
+	s.Rows = 0
+}
+
+// follow moves the series on by a row, and writes z and x′ as they then are. A null in x is a NaN in x′.
+func (s *Series) follow(e *Evaluator, row, z, x []float64) {
+	d := len(row)
+	if s.Rows == 0 || len(s.Short) != d {
+		s.start(d)
+	}
+	if s.Rows < math.MaxUint32 {
+		s.Rows++
+	}
+	begins := 1 / float64(s.Rows) // the means of the first rows are plain ones
+	short, long, deviation := max(shortRate, begins), max(longRate, begins), max(deviationRate, begins)
+	m1, m2, v := s.Short[:d], s.Long[:d], s.Deviation[:d]
+	z, x = z[:3*d], x[:d]
+	for k, u := range row {
+		if e != nil {
+			u = e.cut(k, u)
+		}
+		if x[k] = u; u == u {
+			m1[k] += float64(short * (u - m1[k]))
+			m2[k] += float64(long * (u - m2[k]))
+			v[k] += float64(deviation * (math.Abs(u-m1[k]) - v[k]))
+		}
+		z[k], z[d+k], z[2*d+k] = m1[k], m2[k], v[k]
+	}
+}
+
+// cut is x′ of column k: the identity within limit scales of the centre, logarithmic beyond.
+func (e *Evaluator) cut(k int, x float64) float64 {
+	c, s, limit := e.Centre[k], e.Scale[k], cutBegins
+	if !e.Settled && e.constant(k) {
+		limit = rawUntil
+	}
+	u := (x - c) / s
+	switch {
+	case u > limit:
+		return c + float64(s*limit)*(1+math.Log(u/limit))
+	case u < -limit:
+		return c - float64(s*limit)*(1+math.Log(-u/limit))
+	}
+	return x
+}
