@@ -278,12 +278,36 @@ func holeIn(text []byte, m jsontext.Member) hole {
 
 var (
 	keySchema, keyPayload, keyData = []byte(`"schema"`), []byte(`"payload"`), []byte(`"data"`)
-	keySpecVersion                 = []byte(`"specversion"`)
-	cloudEventAttributes           = [][]byte{keySpecVersion, []byte(`"type"`), []byte(`"source"`), []byte(`"id"`)}
+	keyType, keyFields, keyField   = []byte(`"type"`), []byte(`"fields"`), []byte(`"field"`)
+	structType, keySpecVersion     = []byte(`"struct"`), []byte(`"specversion"`)
+	cloudEventAttributes           = [][]byte{keySpecVersion, keyType, []byte(`"source"`), []byte(`"id"`)}
 )
 
+// escapedLetters begin the escapes of lower-case letters in JSON, which nobody needs.
+var escapedLetters = [][]byte{[]byte(`\u006`), []byte(`\u007`)}
+
 // mayBeEvents reports whether events may be among the rows of a text: most are passed by this glance at the whole.
-func mayBeEvents(text []byte) bool { return bytes.Contains(text, keySpecVersion[1:]) } // without its quote, because quotes are everywhere
+func mayBeEvents(text []byte) bool {
+	return bytes.Contains(text, keySpecVersion[1:]) || // without its quote, because quotes are everywhere
+		slices.ContainsFunc(escapedLetters, func(e []byte) bool { return bytes.Contains(text, e) })
+}
+
+// mayBeConnect reports whether a row whose text goes on like that, from its first key on, may be an envelope of Kafka Connect.
+func mayBeConnect(first []byte) bool {
+	if bytes.HasPrefix(first, keySchema) || bytes.HasPrefix(first, keyPayload) {
+		return true
+	}
+	if len(first) < 2 || first[1] != 's' && first[1] != 'p' && first[1] != '\\' {
+		return false
+	}
+	end := bytes.IndexByte(first[1:], '"') + 1
+	return bytes.IndexByte(first[:end], '\\') > 0
+}
+
+// says reports whether a string of JSON, with its quotes, is that one, however it is escaped.
+func says(text, quoted []byte) bool {
+	return bytes.Equal(text, quoted) || text[0] == '"' && bytes.IndexByte(text, '\\') > 0 && unquoted(text) == string(quoted[1:len(quoted)-1])
+}
 
 // envelope looks for an envelope in the text of a row. Text without one costs as little as can be.
 func (o *JSONOutput) envelope(row []byte, events bool) (e envelope, is bool, err error) {
@@ -291,10 +315,12 @@ func (o *JSONOutput) envelope(row []byte, events bool) (e envelope, is bool, err
 	for first[0] <= ' ' {
 		first = first[1:]
 	}
-	switch {
-	case bytes.HasPrefix(first, keySchema), bytes.HasPrefix(first, keyPayload):
-		return o.connect(row, 0)
-	case events:
+	if mayBeConnect(first) {
+		if e, is, err = o.connect(row, 0); is || err != nil {
+			return e, is, err
+		}
+	}
+	if events {
 		return o.cloudEvent(row)
 	}
 	return envelope{}, false, nil
@@ -308,9 +334,9 @@ func (o *JSONOutput) connect(row []byte, at int) (e envelope, is bool, err error
 		switch n++; {
 		case n > 2:
 			return envelope{}, false, nil
-		case bytes.Equal(m.Key, keySchema):
+		case says(m.Key, keySchema):
 			schema = m
-		case bytes.Equal(m.Key, keyPayload):
+		case says(m.Key, keyPayload):
 			payload = m
 		}
 	}
@@ -329,16 +355,16 @@ func (o *JSONOutput) connect(row []byte, at int) (e envelope, is bool, err error
 func (o *JSONOutput) connectFields(row []byte, at int, e *envelope) (is bool, err error) {
 	for m := range jsontext.Members(row, at) {
 		switch text := row[m.From:m.To]; {
-		case string(m.Key) == `"type"`:
-			is = string(text) == `"struct"`
-		case string(m.Key) == `"fields"` && text[0] == '[':
+		case says(m.Key, keyType):
+			is = says(text, structType)
+		case says(m.Key, keyFields) && text[0] == '[':
 			e.fields = holeIn(row, m)
 			for f := range jsontext.Members(row, m.From) {
 				if row[f.From] != '{' {
 					return false, nil
 				}
 				for p := range jsontext.Members(row, f.From) {
-					if string(p.Key) == `"field"` && o.isOurs(row[p.From:p.To]) {
+					if says(p.Key, keyField) && o.isOurs(row[p.From:p.To]) {
 						err = &OutputError{Code: reject.CodeOutputColumnExists, Column: "schema.fields: " + unquoted(row[p.From:p.To])}
 					}
 				}
@@ -354,9 +380,9 @@ func (o *JSONOutput) cloudEvent(row []byte) (e envelope, is bool, err error) {
 	found := 0
 	for m := range jsontext.Members(row, 0) {
 		switch {
-		case bytes.Equal(m.Key, keyData):
+		case says(m.Key, keyData):
 			data = m
-		case row[m.From] == '"' && slices.ContainsFunc(cloudEventAttributes, func(k []byte) bool { return bytes.Equal(k, m.Key) }):
+		case row[m.From] == '"' && slices.ContainsFunc(cloudEventAttributes, func(k []byte) bool { return says(m.Key, k) }):
 			found++
 		}
 	}

@@ -61,6 +61,11 @@ var enveloped = []struct {
 	{"CloudEvents, data first", `{"data":{"t":NaN,"u":[1,{}],"v":-Infinity§},"id":"1","source":"/s","type":"t","specversion":"1.0"}`, 1},
 	{"CloudEvents without data", `{"specversion":"1.0","type":"t","source":"/s","id":"1","data":null}`, 1},
 	{"Debezium in CloudEvents", `{"id":"1","source":"/s","specversion":"1.0","type":"t","data":{"schema":{"type":"struct","fields":[{"type":"string","optional":false,"field":"op"}¶]},"payload":{"op":"c"§}}}`, 1},
+	{"Connect, escaped", `[{"sch\u0065ma":{"typ\u0065":"struc\u0074","fi\u0065lds":[{"type":"int32","field":"id"}¶]},"p\u0061yload":{"id":1§}},` +
+		`{"\u0070ayload":{"id":1§},"\u0073chema":null},{"schema":null,"pay\u006coad":{"id":1§}}]`, 3},
+	{"CloudEvents, escaped", `{"sp\u0065cversion":"1.0","typ\u0065":"t","sourc\u0065":"/s","\u0069d":"1","d\u0061ta":{"t":20.5§}}`, 1},
+	{"a payload of an event", `{"payload":1,"specversion":"1.0","type":"t","source":"/s","id":"1","data":{"t":20.5§}}`, 1},
+	{"escaped, and none", `[{"sch\u0065m\u00e4":null,"payload":{}§},{"\u0073\"":1,"payload":{}§},{"p\u0061yload":{},"a":"\u0061"§}]`, 3},
 	{"rows that are no envelope", `[{"schema":1,"payload":{"id":1}§},{"schema":{"type":"struct","fields":[]},"payload":[1,2]§},{"schema":{"type":"struct"},"payload":{}§},` +
 		`{"schema":{"type":"map","fields":[]},"payload":{}§},{"schema":{"type":"struct","fields":[1]},"payload":{}§},{"payload":{},"a":1§},{"payload":{"x":1}§},` +
 		`{"schema":null,"payload":{},"a":1§},{"specversion":"1.0","type":"t","source":"/s","data":{}§},{"specversion":"1.0","type":"t","source":"/s","id":"1","data_base64":"AA=="§},` +
@@ -122,6 +127,7 @@ func TestEnvelopesWithOurKeys(t *testing.T) {
 		`{"schema":null,"payload":{"a":1,"lca_p":1}}`:                                                        "payload.lca_p",
 		`{"schema":null,"payload":{"l\u0063a":1}}`:                                                           "payload.lca",
 		`{"schema":{"type":"struct","fields":[{"type":"float","field":"lca"}]},"payload":{}}`:                "schema.fields: lca",
+		`{"schema":{"type":"struct","fields":[{"type":"float","fi\u0065ld":"lc\u0061"}]},"payload":{}}`:      "schema.fields: lca",
 		`{"specversion":"1.0","type":"t","source":"/s","id":"1","data":{"lca":null}}`:                        "data.lca",
 		`{"specversion":"1.0","type":"t","source":"/s","id":"1","data":{"schema":null,"payload":{"lca":1}}}`: "payload.lca",
 		`[{"schema":null,"payload":{"a":1}},{"schema":null,"payload":{"lca":1}}]`:                            "payload.lca",
