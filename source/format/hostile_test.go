@@ -112,10 +112,15 @@ func bombs(t testing.TB) []struct {
 	zeros := binary.LittleEndian.AppendUint64(nil, 4<<30)
 	liar := zstdBomb(t, 1<<20)
 	lz4Liar := lz4Bomb(t, 1<<20)
+	nestedDictionary, err := os.ReadFile("testdata/nested_dictionary.arrows")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return []struct {
 		name, code, says string
 		in               []byte
 	}{
+		{"a dictionary of a dictionary, which pyarrow writes and does not read", CodeArrowInvalid, "dictionary 0 is broken, or its values are a dictionary themselves", nestedDictionary},
 		{"1 MB that says it is 4 GB", CodeArrowTooLarge, "4294967296", forged(float, one(10, 1, [][2]int64{{10, 0}}, [][2]int64{{0, 0}, {0, 1 << 20}}), append(zeros, make([]byte, 1<<20-8)...))},
 		{"zstd of 4 GB that says it is 1 MB", CodeArrowInvalid, "more bytes than it announces", forged(float, one(10, 1, [][2]int64{{10, 0}}, [][2]int64{{0, 0}, {0, int64(len(liar))}}), liar)},
 		{"lz4 of 3 GB that says it is 1 MB", CodeArrowInvalid, "more bytes than it announces", forged(float, one(10, 0, [][2]int64{{10, 0}}, [][2]int64{{0, 0}, {0, int64(len(lz4Liar))}}), lz4Liar)},

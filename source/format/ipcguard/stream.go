@@ -173,7 +173,11 @@ func (s *Stream) dictionaryMessage(t table, b *Batch) *Error {
 	b.Dict, b.Delta, s.known[id] = id, delta, true
 	plain := *value
 	plain.Dict = nil // the values themselves
-	return s.checkBatch(data, b, []Field{plain})
+	err := s.checkBatch(data, b, []Field{plain})
+	if err != nil && err.Cause == Invalid {
+		return errorf(Invalid, "dictionary %d is broken, or its values are a dictionary themselves, which Arrow IPC has no form for: send them as they are: %w", id, err.Err)
+	}
+	return err
 }
 
 func (s *Stream) batchMessage(t table, b *Batch) *Error {

@@ -95,6 +95,15 @@ def main():
     pq.write_table(t, OUT / "nested.parquet", compression="zstd", row_group_size=120, data_page_size=64, write_batch_size=16)
     pq.write_table(t, OUT / "nested1.parquet", compression="zstd", use_dictionary=False, store_decimal_as_integer=True, data_page_size=64,
                    write_batch_size=16, use_compliant_nested_type=False, use_deprecated_int96_timestamps=True)
+    nested_dictionary()
+
+
+def nested_dictionary():
+    """A dictionary whose values are one, for which Arrow IPC has no form."""
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int8()), pa.array(["x", "y"]))
+    batch = pa.record_batch({"c": pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), words)})
+    with pa.ipc.new_stream(OUT.parent / "nested_dictionary.arrows", batch.schema) as w:
+        w.write_batch(batch)
 
 
 main()
