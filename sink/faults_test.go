@@ -50,16 +50,17 @@ func TestAnswers(t *testing.T) {
 	))
 }
 
-// A right to a topic or a group that a process had is waited for within the transaction: offsets take the right to read, too.
+// A right to a topic, a group or a transactional id that a process had is waited for within the transaction: offsets take the right to read, too.
 func TestRightsThatReturn(t *testing.T) {
-	const topic, group = kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed
+	const topic, group, id = kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.TransactionalIDAuthorizationFailed
 	for version := 1; version <= 2; version++ {
 		b := kafkatest.StartWith(t, kafkatest.Embedded, kafkatest.Setup{Transactions2: version == 2})
 		for i, c := range []struct {
 			key  kmsg.Key
 			code kafka.Error
 			both bool // versions
-		}{{kmsg.Produce, topic, true}, {kmsg.TxnOffsetCommit, topic, true}, {kmsg.TxnOffsetCommit, group, true}, {kmsg.AddPartitionsToTxn, topic, false}, {kmsg.AddOffsetsToTxn, group, false}} {
+		}{{kmsg.Produce, topic, true}, {kmsg.TxnOffsetCommit, topic, true}, {kmsg.TxnOffsetCommit, group, true}, {kmsg.AddPartitionsToTxn, topic, false}, {kmsg.AddOffsetsToTxn, group, false},
+			{kmsg.AddPartitionsToTxn, id, false}, {kmsg.AddOffsetsToTxn, id, false}, {kmsg.TxnOffsetCommit, id, true}, {kmsg.EndTxn, id, true}} {
 			if version == 1 || c.both {
 				r := &rig{Broker: b, t: t, name: fmt.Sprintf("returns%d-%d", version, i), version: version, reads: true}
 				r.answer(answers{why: "a right is replaced", want: repeated}, c.key, c.code)

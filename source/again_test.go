@@ -104,7 +104,7 @@ func TestTroubleBeginsAfterAnAnswer(t *testing.T) {
 // stays away. Time without it counts from the first refusal that follows an answer.
 func TestRightsThatAreReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, missing := range []error{kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed} {
+		for _, missing := range []error{kafka.TopicAuthorizationFailed, kafka.GroupAuthorizationFailed, kafka.TransactionalIDAuthorizationFailed} {
 			c, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{"127.0.0.1:1"}, Log: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
@@ -132,7 +132,7 @@ func TestRightsThatAreReplaced(t *testing.T) {
 			if took := time.Since(began); !errors.Is(err, missing) || took < kafkaconn.RightsGrace || took > kafkaconn.RightsGrace+maxBackoff {
 				t.Errorf("one that stays away: %v after %v", err, took)
 			}
-			if err := newRetry(c, time.Hour, "x").again(t.Context(), kafka.TransactionalIDAuthorizationFailed); err == nil {
+			if err := newRetry(c, time.Hour, "x").again(t.Context(), kafka.ClusterAuthorizationFailed); err == nil {
 				t.Error("a right that is none of the reader's is waited for")
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
+	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
 // fake starts three brokers in the process, with topic "t" of three partitions.
@@ -265,5 +267,48 @@ func TestFetchResponses(t *testing.T) {
 				t.Errorf("rejected %v, want %q", got.Rejected, c.text)
 			}
 		})
+	}
+}
+
+// What a take-over looks up waits for a right that the process had: the topic, places in it, committed offsets, and what is read back. At the start of a process
+// it does not.
+func TestTakeOversWaitForARightThatTheyHad(t *testing.T) {
+	parts := []source.Partition{{Topic: "t"}}
+	for name, c := range map[string]struct {
+		key   kmsg.Key
+		right *kerr.Error
+		look  func(context.Context, *kafkaconn.Cluster) error
+	}{
+		"topic": {kmsg.Metadata, kerr.TopicAuthorizationFailed, func(ctx context.Context, c *kafkaconn.Cluster) error {
+			_, err := source.LookUp(ctx, c, "t")
+			return err
+		}},
+		"end": {kmsg.ListOffsets, kerr.TopicAuthorizationFailed, func(ctx context.Context, c *kafkaconn.Cluster) error {
+			_, err := source.ListOffsets(ctx, c, parts, source.Latest)
+			return err
+		}},
+		"committed": {kmsg.OffsetFetch, kerr.GroupAuthorizationFailed, func(ctx context.Context, c *kafkaconn.Cluster) error {
+			_, err := source.Committed(ctx, c, "g", parts)
+			return err
+		}},
+		"read back": {kmsg.Fetch, kerr.TopicAuthorizationFailed, func(ctx context.Context, c *kafkaconn.Cluster) error {
+			_, err := source.NewFetcher(source.FetcherConfig{Cluster: c, Partition: parts[0], MaxWait: 10 * time.Millisecond}).Fetch(ctx)
+			return err
+		}},
+	} {
+		for _, had := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, %v", name, had), func(t *testing.T) {
+				t.Parallel()
+				k := fake(t)
+				faults(c.key, c.right)(t, k)
+				cluster := open(t, k.ListenAddrs()...)
+				if had {
+					cluster.Allow()
+				}
+				if err := c.look(t.Context(), cluster); (err == nil) != had {
+					t.Errorf("with a right that the process had, %v: %v", had, err)
+				}
+			})
+		}
 	}
 }

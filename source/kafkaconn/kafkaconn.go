@@ -84,13 +84,14 @@ func (c *Cluster) Allow() {
 	}
 }
 
-// RightsGrace is how long a process that could read may lack a right to a topic or a group: those who replace rights often take the old ones
+// RightsGrace is how long a process that could read may lack a right to a topic, a group or a transactional id: those who replace rights often take the old ones
 // away first. One that never could ends at once, because a person waits at its start, and so does one that looks or sets things up (Persist).
 const RightsGrace = 15 * time.Second
 
 // MayReturn reports whether an error is of such a right, which has been missing since a time.
 func (c *Cluster) MayReturn(err error, since time.Time) bool {
-	return c.allowed.Load() && c.persistent.limit.Load() == 0 && time.Since(since) <= RightsGrace && (errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.GroupAuthorizationFailed))
+	return c.allowed.Load() && c.persistent.limit.Load() == 0 && time.Since(since) <= RightsGrace &&
+		(errors.Is(err, kafka.TopicAuthorizationFailed) || errors.Is(err, kafka.GroupAuthorizationFailed) || errors.Is(err, kafka.TransactionalIDAuthorizationFailed))
 }
 
 // Open checks the configuration, loads certificates and password, and prepares the connections.
