@@ -283,7 +283,7 @@ var (
 	cloudEventAttributes           = [][]byte{keySpecVersion, keyType, []byte(`"source"`), []byte(`"id"`)}
 )
 
-// escapedLetters begin the escapes of lower-case letters in JSON, which nobody needs.
+// escapedLetters begin the escapes of lower-case letters in JSON, which need none.
 var escapedLetters = [][]byte{[]byte(`\u006`), []byte(`\u007`)}
 
 // mayBeEvents reports whether events may be among the rows of a text: most are passed by this glance at the whole.
