@@ -17,6 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/flatipc"
 	"github.com/lca-stream/lca-stream/internal/nested"
 	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -518,6 +519,10 @@ func Refused(m *source.Message, err error) *source.RecordError {
 	var feature *minibatch.FeatureError
 	if errors.As(err, &feature) {
 		return reject.Bad(m, feature.Code, err)
+	}
+	var column *modelkey.ColumnError
+	if errors.As(err, &column) {
+		return reject.Bad(m, column.Code, err)
 	}
 	var output *OutputError
 	if errors.As(err, &output) {

@@ -132,12 +132,8 @@ func (k *KeyedRange) message(ctx context.Context, m *source.Message) error {
 func (k *KeyedRange) byColumn(ctx context.Context, m *source.Message) error {
 	values, err := k.By.Column(m.Record)
 	if err != nil {
-		var column *modelkey.ColumnError
-		if errors.As(err, &column) {
-			k.unusable(reject.Bad(m, column.Code, err))
-			return nil
-		}
-		return err
+		k.unusable(encode.Refused(m, err))
+		return nil
 	}
 	defer values.Release()
 	of, known := map[string]*RangeKey{}, false

@@ -496,11 +496,7 @@ func (k *KeyedLearn) noKey(msg *source.Message, row int) error {
 func (k *KeyedLearn) byColumn(ctx context.Context, msg *source.Message) error {
 	values, err := k.By.Column(msg.Record)
 	if err != nil {
-		var column *modelkey.ColumnError
-		if errors.As(err, &column) {
-			return k.reject(msg, reject.Bad(msg, column.Code, err))
-		}
-		return err
+		return k.reject(msg, encode.Refused(msg, err))
 	}
 	defer values.Release()
 	touched, err := k.plansOf(ctx, msg, &values)

@@ -3,7 +3,6 @@ package transform
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -83,19 +82,11 @@ func (t *KeyedTransform) readValues(all []source.Message) {
 		if m := &all[i]; hasRows(m) {
 			var err error
 			if v.Values, err = t.Models.By.Column(m.Record); err != nil {
-				v.bad = valueRefused(m, err)
+				v.bad = encode.Refused(m, err)
 			}
 		}
 		c.values = append(c.values, v)
 	}
-}
-
-func valueRefused(m *source.Message, err error) *source.RecordError {
-	var column *modelkey.ColumnError
-	if errors.As(err, &column) {
-		return reject.Bad(m, column.Code, err)
-	}
-	return encode.Refused(m, err)
 }
 
 func (t *KeyedTransform) releaseValues() {

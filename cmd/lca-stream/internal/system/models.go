@@ -37,35 +37,30 @@ type Models struct {
 // pipeline.ReadBack), or up to source.LatestStable, which suffices for a look and waits for no open transaction.
 func (s *Models) Snapshots(ctx context.Context, to source.At) (*snapshot.Assembler, error) {
 	a := &snapshot.Assembler{Most: s.VersionBytes()}
-	err := s.ReadBackOf(source.Partition{Topic: s.Config.Snapshot.Topic}, to).Read(ctx, func(got *source.Fetched) error {
-		for _, r := range got.Records {
-			if err := a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)); err != nil {
-				s.Log.Warn("a snapshot chunk is unusable", "offset", r.Offset, "error", err)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return a, nil
+	return a, s.assemble(ctx, source.Partition{Topic: s.Config.Snapshot.Topic}, to, a, func(string) bool { return true })
 }
 
 // newestVersion returns the newest snapshot of the model, nil if there is none. It does not wait for other producers'
 // open transactions.
 func (s *Models) newestVersion(ctx context.Context) (*snapshot.Snapshot, error) {
-	id := s.Config.Snapshot.ModelID
+	return s.newestIn(ctx, 0, s.Config.Snapshot.ModelID)
+}
+
+// newestIn returns the newest snapshot of a model in a partition, which it reads from its end backwards; nil if there is none.
+func (s *Models) newestIn(ctx context.Context, partition int32, id string) (*snapshot.Snapshot, error) {
 	var a *snapshot.Assembler
 	reset := func() { a = &snapshot.Assembler{Retain: 1, Most: s.VersionBytes(), Only: id} }
 	reset()
 	add := func(got *source.Fetched) error {
 		for _, r := range got.Records {
-			_ = a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)) // half a snapshot at the beginning, or one that Follow complains of
+			if of, ok := modelIDOf(r); !ok || of == id {
+				_ = a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)) // half a snapshot at the beginning, or one that others complain of
+			}
 		}
 		return nil
 	}
-	err := s.ReadBackOf(source.Partition{Topic: s.Config.Snapshot.Topic}, source.LatestStable).ReadTail(ctx, reset, add, func() bool { _, ok := a.NewestVersion(id); return ok })
-	if err != nil {
+	log := s.ReadBackOf(source.Partition{Topic: s.Config.Snapshot.Topic, ID: partition}, source.LatestStable)
+	if err := log.ReadTail(ctx, reset, add, func() bool { _, ok := a.NewestVersion(id); return ok }); err != nil {
 		return nil, err
 	}
 	newest, _ := a.Newest(id)
@@ -95,32 +90,16 @@ func (s *Models) Published(ctx context.Context, version uint64) (*snapshot.Snaps
 	return snap, nil
 }
 
-// publishedModel reads the newest version of the model of an id, nil if there is none. It reads the partition of the id alone,
-// from its end backwards until it is found.
+// publishedModel reads the newest version of the model of an id, nil if there is none. It reads the partition of the id alone.
 func (s *Models) publishedModel(ctx context.Context, id string) (*stats.PublishedModel, error) {
 	base, partition, _, ok := modelkey.Split(id)
 	all, err := s.Partitions(ctx, s.Config.Snapshot.Topic)
 	if err != nil || !ok || base != s.Config.Snapshot.ModelID || int(partition) >= len(all) {
 		return nil, err
 	}
-	var a *snapshot.Assembler
-	reset := func() { a = &snapshot.Assembler{Retain: 1, Most: s.VersionBytes(), Only: id} }
-	reset()
-	add := func(got *source.Fetched) error {
-		for _, r := range got.Records {
-			if of, ok := modelIDOf(r); !ok || of == id {
-				_ = a.Add(r.Key, r.Value, r.Headers, time.UnixMilli(r.Timestamp)) // half a snapshot at the beginning, or one that is unusable and so not found
-			}
-		}
-		return nil
-	}
-	log := s.ReadBackOf(source.Partition{Topic: s.Config.Snapshot.Topic, ID: partition}, source.LatestStable)
-	if err := log.ReadTail(ctx, reset, add, func() bool { _, ok := a.NewestVersion(id); return ok }); err != nil {
+	newest, err := s.newestIn(ctx, partition, id)
+	if err != nil || newest == nil {
 		return nil, s.Cluster.Explain(err)
-	}
-	newest, ok := a.Newest(id)
-	if !ok {
-		return nil, nil
 	}
 	return &stats.PublishedModel{Snapshot: newest}, nil
 }
@@ -300,7 +279,7 @@ func (s *Models) EachSnapshots(ctx context.Context, glob string, use func(id str
 	matches := GlobOf(cmp.Or(glob, "*"))
 	for _, p := range parts {
 		a := &snapshot.Assembler{Most: s.VersionBytes()}
-		if err := s.assemble(ctx, p, a, matches.MatchString); err != nil {
+		if err := s.assemble(ctx, p, source.LatestStable, a, matches.MatchString); err != nil {
 			return err
 		}
 		for _, id := range a.Models() {
@@ -325,11 +304,7 @@ func (s *Models) snapshotPartitions(ctx context.Context, id string) ([]source.Pa
 }
 
 // assemble reads the snapshots of a partition whose ids are wanted.
-func (s *Models) assemble(ctx context.Context, p source.Partition, a *snapshot.Assembler, wanted func(id string) bool) error {
-	return s.assembleTo(ctx, p, source.LatestStable, a, wanted)
-}
-
-func (s *Models) assembleTo(ctx context.Context, p source.Partition, to source.At, a *snapshot.Assembler, wanted func(id string) bool) error {
+func (s *Models) assemble(ctx context.Context, p source.Partition, to source.At, a *snapshot.Assembler, wanted func(id string) bool) error {
 	return s.ReadBackOf(p, to).Read(ctx, func(got *source.Fetched) error {
 		for _, r := range got.Records {
 			if id, ok := modelIDOf(r); ok && !wanted(id) {

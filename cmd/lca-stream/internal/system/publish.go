@@ -256,7 +256,7 @@ func (s *Publisher) placedModels(ctx context.Context, partition int32, all []*sn
 		ids[snap.ModelID] = true
 	}
 	a := &snapshot.Assembler{Retain: 1, Most: s.VersionBytes()}
-	if err := s.assembleTo(ctx, source.Partition{Topic: s.Config.Snapshot.Topic, ID: partition}, to, a, func(id string) bool { return ids[id] }); err != nil {
+	if err := s.assemble(ctx, source.Partition{Topic: s.Config.Snapshot.Topic, ID: partition}, to, a, func(id string) bool { return ids[id] }); err != nil {
 		return nil, nil, err
 	}
 	states, stage, err := s.statesOf(ctx, partition, to)
