@@ -3,11 +3,8 @@ package learn
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -210,29 +207,6 @@ func (k *KeyedLearn) noteCrowd() {
 	if was := k.States.cuts; was != nil && was.Counted == now.Counted && slices.Equal(was.Cuts, now.Cuts) {
 		return
 	}
-	msg := k.States.cutsMessage(now)
 	c.noted = now
-	k.pending, k.bytes = append(k.pending, msg), k.bytes+msg.Size()
-}
-
-func (t *KeyedStates) cutsKey() string { return fmt.Sprintf("%s/%d/cuts", t.ModelID, t.Partition) }
-
-func (t *KeyedStates) cutsMessage(s *savedCuts) sink.Message {
-	value, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // numbers can always be encoded
-	}
-	return sink.Message{Topic: t.Topic, Partition: t.Partition, Key: []byte(t.cutsKey()), Value: value}
-}
-
-// takeCuts notes the newest cuts.
-func (t *KeyedStates) takeCuts(r *source.Record) bool {
-	if string(r.Key) != t.cutsKey() {
-		return false
-	}
-	var s savedCuts
-	if t.cuts = nil; r.Value != nil && json.Unmarshal(r.Value, &s) == nil && s.Version == 1 {
-		t.cuts = &s
-	}
-	return true
+	k.addNote(k.States.note(noteCuts, mustJSON(now)))
 }

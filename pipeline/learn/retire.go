@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"context"
-	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -223,9 +221,12 @@ func (k *KeyedLearn) forgetRetired() {
 		k.pend(keyedSave{value: g.value, state: keyedState{version: g.version}, drop: true}, k.States.forgotten(id))
 		floor = max(floor, g.version)
 	}
-	floorAt := k.States.floorMessage(floor)
-	k.pending = append(k.pending, floorAt)
-	k.bytes += floorAt.Size()
+	k.addNote(k.States.floorMessage(floor))
+}
+
+// addNote puts a note with the rest.
+func (k *KeyedLearn) addNote(m sink.Message) {
+	k.pending, k.bytes = append(k.pending, m), k.bytes+m.Size()
 }
 
 // watchIdle finds out, after a restart, what time it is and which models may be retired. Where no record says the time, it is not before
@@ -265,9 +266,8 @@ func (k *KeyedLearn) noteClock() {
 	if first := k.unsaved.Front(); first != nil {
 		clock = first.Value.(*keyedModel).clock
 	}
-	msg := k.States.clockMessage(at, &clock)
 	k.idle.noted = &savedClock{1, at, clock.now, clock.least, slices.Clone(clock.last[:clock.n])}
-	k.pending, k.bytes = append(k.pending, msg), k.bytes+msg.Size()
+	k.addNote(k.States.note(noteClock, mustJSON(k.idle.noted)))
 }
 
 // retired notes that a model is no more.
@@ -459,25 +459,9 @@ func (t *KeyedStates) Last(value string) uint64 {
 	return 0
 }
 
-func (t *KeyedStates) floorKey() string { return fmt.Sprintf("%s/%d/retired", t.ModelID, t.Partition) }
-
 // floorMessage says at which version models begin that have no record.
 func (t *KeyedStates) floorMessage(version uint64) sink.Message {
-	return sink.Message{
-		Topic: t.Topic, Partition: t.Partition, Key: []byte(t.floorKey()), Value: []byte(retiredValue),
-		Headers: []source.Header{reject.Text(reject.HeaderVersion, strconv.FormatUint(version, 10)), reject.Text(reject.HeaderGroup, t.Owner.Group)},
-	}
-}
-
-// takeFloor adds a record to the index if it is one that says where models begin.
-func (t *KeyedStates) takeFloor(r *source.Record) bool {
-	if string(r.Key) != t.floorKey() {
-		return false
-	}
-	if version, err := strconv.ParseUint(source.LastHeader(r.Headers, reject.HeaderVersion), 10, 64); err == nil {
-		t.gone.floor = max(t.gone.floor, version)
-	}
-	return true
+	return t.note(noteRetired, []byte(retiredValue), reject.Text(reject.HeaderVersion, strconv.FormatUint(version, 10)), reject.Text(reject.HeaderGroup, t.Owner.Group))
 }
 
 // clockRecords is of how many records with rows the last are remembered. A time has come when most of them have reached it: one or two
@@ -523,29 +507,6 @@ type savedClock struct {
 	Last    []int64 `json:"last"`
 }
 
-func (t *KeyedStates) clockKey() string { return fmt.Sprintf("%s/%d/clock", t.ModelID, t.Partition) }
-
-func (t *KeyedStates) clockMessage(at int64, c *idleClock) sink.Message {
-	value, err := json.Marshal(savedClock{1, at, c.now, c.least, c.last[:c.n]})
-	if err != nil {
-		panic(err) // numbers can always be encoded
-	}
-	return sink.Message{Topic: t.Topic, Partition: t.Partition, Key: []byte(t.clockKey()), Value: value}
-}
-
-// takeClock notes the newest clock.
-func (t *KeyedStates) takeClock(r *source.Record) bool {
-	if string(r.Key) != t.clockKey() {
-		return false
-	}
-	var s savedClock
-	if t.clock = nil; r.Value != nil && json.Unmarshal(r.Value, &s) == nil && s.Version == 1 && len(s.Last) <= clockRecords {
-		t.clock = &s
-	}
-	return true
-}
-
-// clock returns the clock at an offset.
 func (s *savedClock) clock() idleClock {
 	c := idleClock{now: s.Now, least: s.Least, n: len(s.Last), full: len(s.Last) > clockRecords/2}
 	copy(c.last[:], s.Last)

@@ -729,7 +729,6 @@ func (k *KeyedLearn) addUnsaved(m *keyedModel) *list.Element {
 	return k.unsaved.PushFront(m)
 }
 
-// learnHeld learns the rows that are held for a model.
 func (k *KeyedLearn) learnHeld(ctx context.Context, m *keyedModel) error {
 	h := m.held
 	if h.plan == nil {

@@ -2,6 +2,7 @@ package learn
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -103,7 +104,7 @@ func (t *KeyedStates) takeAll(got *source.Fetched) error {
 
 // take adds one record to the index.
 func (t *KeyedStates) take(r *source.Record) error {
-	if t.takeFloor(r) || t.takeReset(r) || t.takeCompared(r) || t.takeClock(r) || t.takeCuts(r) {
+	if t.takeNote(r) {
 		return nil
 	}
 	id, slot, chunk, ok := checkpoint.SplitStateKey(string(r.Key))
@@ -136,6 +137,76 @@ func (t *KeyedStates) take(r *source.Record) error {
 	}
 	t.set(string(value), s)
 	return nil
+}
+
+// The notes of a partition are records under BASE/PARTITION/NAME. They concern all of its models. Where the name is the value too, it is there because
+// a record without a value deletes.
+const (
+	noteRetired  = retiredValue // at which version models begin that have no record, see mostRetired
+	noteReset    = "reset"      // see Move
+	noteCompared = "compared"   // see CompareAgain
+	noteClock    = "clock"      // a savedClock
+	noteCuts     = "cuts"       // savedCuts
+)
+
+// note is the record of a note.
+func (t *KeyedStates) note(name string, value []byte, headers ...source.Header) sink.Message {
+	return sink.Message{Topic: t.Topic, Partition: t.Partition, Key: fmt.Appendf(nil, "%s/%d/%s", t.ModelID, t.Partition, name), Value: value, Headers: headers}
+}
+
+// takeNote adds a note to the index. It returns false for another record.
+func (t *KeyedStates) takeNote(r *source.Record) bool {
+	base, name, _ := modelkey.CutLast(string(r.Key))
+	if base != t.ModelID+"/"+strconv.Itoa(int(t.Partition)) {
+		return false
+	}
+	ours := source.LastHeader(r.Headers, reject.HeaderGroup) == t.Owner.Group
+	switch name {
+	case noteRetired:
+		if version, err := strconv.ParseUint(source.LastHeader(r.Headers, reject.HeaderVersion), 10, 64); err == nil {
+			t.gone.floor = max(t.gone.floor, version)
+		}
+	case noteReset:
+		if to, err := strconv.ParseInt(source.LastHeader(r.Headers, reject.HeaderLearnt), 10, 64); err == nil && ours {
+			t.unlearn(to)
+		}
+	case noteCompared:
+		if t.compared = ""; r.Value != nil && ours {
+			t.compared = source.LastHeader(r.Headers, headerTopicID)
+		}
+	case noteClock:
+		var s savedClock
+		if t.clock = nil; json.Unmarshal(r.Value, &s) == nil && s.Version == 1 && len(s.Last) <= clockRecords {
+			t.clock = &s
+		}
+	case noteCuts:
+		var s savedCuts
+		if t.cuts = nil; json.Unmarshal(r.Value, &s) == nil && s.Version == 1 {
+			t.cuts = &s
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// unlearn says that no model has learnt rows from an offset on.
+func (t *KeyedStates) unlearn(to int64) {
+	for value, s := range t.index {
+		if s.learnt > to {
+			s.learnt = to
+			t.index[value] = s
+		}
+	}
+}
+
+// mustJSON encodes numbers, which can always be.
+func mustJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return b
 }
 
 // stateOf reads the headers of a checkpoint's first record, or of the record of a retired model.
@@ -326,37 +397,16 @@ func chunkOf(r *source.Record, id string) (chunk int, ok bool) {
 // (before Kafka 2.8) each start compares. So does one that finds no snapshot of ours, and so nothing by which it could tell that the checkpoints are
 // the newest.
 
-const (
-	comparedValue = "compared"
-	headerTopicID = "lca-topic-id"
-)
-
-func (t *KeyedStates) comparedKey() string {
-	return fmt.Sprintf("%s/%d/%s", t.ModelID, t.Partition, comparedValue)
-}
-
-// takeCompared notes a record that says for which topic the models were compared.
-func (t *KeyedStates) takeCompared(r *source.Record) bool {
-	if string(r.Key) != t.comparedKey() {
-		return false
-	}
-	if t.compared = ""; r.Value != nil && source.LastHeader(r.Headers, reject.HeaderGroup) == t.Owner.Group {
-		t.compared = source.LastHeader(r.Headers, headerTopicID)
-	}
-	return true
-}
+const headerTopicID = "lca-topic-id"
 
 // comparedMessage says that the models on the topic of an id were compared.
 func (t *KeyedStates) comparedMessage(id string) sink.Message {
-	return sink.Message{
-		Topic: t.Topic, Partition: t.Partition, Key: []byte(t.comparedKey()), Value: []byte(comparedValue),
-		Headers: []source.Header{reject.Text(headerTopicID, id), reject.Text(reject.HeaderGroup, t.Owner.Group)},
-	}
+	return t.note(noteCompared, []byte(noteCompared), reject.Text(headerTopicID, id), reject.Text(reject.HeaderGroup, t.Owner.Group))
 }
 
 // CompareAgain returns the record after which the models of the partition are compared with their snapshots again.
 func (t *KeyedStates) CompareAgain() sink.Message {
-	return sink.Message{Topic: t.Topic, Partition: t.Partition, Key: []byte(t.comparedKey())}
+	return t.note(noteCompared, nil)
 }
 
 // topicID returns the id of the topic, as it was when it was asked for first; "" if brokers tell none.
@@ -410,37 +460,9 @@ func (k *KeyedLearn) noteCompared() {
 // which counts for the checkpoints before it: rows from that offset on are in none of them. Only the newest stays when the topic is
 // compacted. That suffices, because nothing below the offset of the newest reset is read again.
 
-// resetValue is the value of these records: without one they would delete.
-const resetValue = "reset"
-
-func (t *KeyedStates) resetKey() string {
-	return fmt.Sprintf("%s/%d/%s", t.ModelID, t.Partition, resetValue)
-}
-
 // Move returns the record after which all models of the partition learn rows from an offset on, whatever they have learnt.
 func (t *KeyedStates) Move(to int64) sink.Message {
-	return sink.Message{
-		Topic: t.Topic, Partition: t.Partition, Key: []byte(t.resetKey()), Value: []byte(resetValue),
-		Headers: []source.Header{reject.Text(reject.HeaderLearnt, strconv.FormatInt(to, 10)), reject.Text(reject.HeaderGroup, t.Owner.Group)},
-	}
-}
-
-// takeReset moves the models in the index if a record says so.
-func (t *KeyedStates) takeReset(r *source.Record) bool {
-	if string(r.Key) != t.resetKey() {
-		return false
-	}
-	to, err := strconv.ParseInt(source.LastHeader(r.Headers, reject.HeaderLearnt), 10, 64)
-	if err != nil || source.LastHeader(r.Headers, reject.HeaderGroup) != t.Owner.Group {
-		return true
-	}
-	for value, s := range t.index {
-		if s.learnt > to {
-			s.learnt = to
-			t.index[value] = s
-		}
-	}
-	return true
+	return t.note(noteReset, []byte(noteReset), reject.Text(reject.HeaderLearnt, strconv.FormatInt(to, 10)), reject.Text(reject.HeaderGroup, t.Owner.Group))
 }
 
 // ReplaceKeyed returns the checkpoint with which the learner of one value's model goes on from s, as Replace does for a model of all

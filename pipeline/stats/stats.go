@@ -554,11 +554,10 @@ func (s *Stats) RegistryUp() (up, known bool) {
 
 // Waiting says why a learner has published no model yet.
 type Waiting struct {
-	Rows   int    // Rows collected for the first model.
-	Wanted int    // Rows that the first model takes; 0 while that is not known, because no usable row has come.
-	Reason string // What it waits for, if not only for rows.
-
-	Kind WaitingKind
+	Rows   int         `json:"rows"`   // Rows collected for the first model.
+	Wanted int         `json:"wanted"` // Rows that the first model takes; 0 while that is not known, because no usable row has come.
+	Reason string      `json:"reason"` // What it waits for, if not only for rows.
+	Kind   WaitingKind `json:"-"`
 }
 
 // String returns it as a sentence.

@@ -109,9 +109,8 @@ func (r *reset) run(ctx context.Context, where system.Place, stage string) error
 		}
 	}
 	if r.dryRun {
-		return r.foretell(ctx, stage, to)
-	}
-	if err := r.stopped(ctx, stage, to); err != nil {
+		r.say("a dry run: nothing is changed")
+	} else if err := r.stopped(ctx, stage, to); err != nil {
 		return err
 	}
 	if stage != stageLearn {
@@ -147,43 +146,6 @@ func (r *reset) within(ctx context.Context, to source.Offsets) error {
 	return nil
 }
 
-// foretell says what a reset would do.
-func (r *reset) foretell(ctx context.Context, stage string, to source.Offsets) error {
-	r.say("a dry run: nothing is changed")
-	if stage != stageLearn {
-		written, err := r.Ends(ctx)
-		if err == nil {
-			err = r.tellOthers(ctx, r.transformPositions(source.Partition{}, written), stageTransform, to)
-		}
-		if err != nil {
-			return err
-		}
-		for _, p := range to.Partitions() {
-			before, err := r.transformPositions(p, written).Stands(ctx, []source.Partition{p})
-			if err != nil {
-				return err
-			}
-			r.tell("transform", "whitened", p, before[p], to[p])
-		}
-	}
-	if stage != stageTransform && r.Keyed() {
-		return r.foretellKeyed(ctx, to)
-	}
-	if stage != stageTransform {
-		saved, err := r.Checkpoints().Peek(ctx)
-		if err == nil && saved == nil {
-			err = r.tellOthers(ctx, r.PositionsFor(system.LearnGroup(r.Config), r.Config.Snapshot.ModelID), stageLearn, to)
-		}
-		if err != nil {
-			return err
-		}
-		for _, p := range to.Partitions() {
-			r.tell("learn", "learnt", p, savedAt(saved, p), to[p])
-		}
-	}
-	return nil
-}
-
 func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 	written, err := r.Ends(ctx)
 	if err != nil {
@@ -193,54 +155,87 @@ func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 		return err
 	}
 	for _, p := range to.Partitions() {
-		id, former := system.TransformID(r.Config.Source, p.ID)
-		k, err := r.OpenSink(ctx, id, former)
+		open := func() (*sink.Kafka, error) {
+			id, former := system.TransformID(r.Config.Source, p.ID)
+			return r.OpenSink(ctx, id, former)
+		}
+		before, err := r.move(ctx, r.transformPositions(p, written), p, to[p], open, nil)
 		if err != nil {
 			return err
 		}
-		at := r.transformPositions(p, written)
-		before, err := at.Stands(ctx, []source.Partition{p})
-		if err == nil {
-			err = at.Reset(ctx, k, source.Offsets{p: to[p]}, nil)
-		}
-		if err = errors.Join(err, k.Close()); err != nil {
-			return err
-		}
-		r.tell("transform", "whitened", p, before[p], to[p])
+		r.tell("transform", "whitened", p, before, to[p])
 	}
 	return nil
 }
 
+// move moves a partition in the place of who writes it, unless it is a dry run, and returns where it stood.
+func (r *reset) move(ctx context.Context, at *start.Positions, p source.Partition, to int64, open func() (*sink.Kafka, error), msgs []sink.Message) (before int64, err error) {
+	if r.dryRun {
+		stood, err := at.Stands(ctx, []source.Partition{p})
+		return stood[p], err
+	}
+	k, err := open()
+	if err != nil {
+		return 0, err
+	}
+	stood, err := at.Stands(ctx, []source.Partition{p})
+	if err == nil {
+		err = at.Reset(ctx, k, source.Offsets{p: to}, msgs)
+	}
+	return stood[p], errors.Join(err, k.Close())
+}
+
 // learn moves the checkpoint; without one it moves the position where the model begins.
 func (r *reset) learn(ctx context.Context, to source.Offsets) error {
-	id, former := system.LearnID(r.Config.Source, r.Config.Snapshot.ModelID)
-	k, err := r.OpenSink(ctx, id, former)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = k.Close() }()
-	checkpoints := r.Checkpoints()
-	if err := checkpoints.Own(ctx, k); err != nil {
-		return err
-	}
-	was, err := checkpoints.Load(ctx)
-	if err != nil {
-		return err
-	}
-	msgs, err := checkpoints.Move(was, to)
-	if err == nil && was == nil {
-		err = r.tellOthers(ctx, r.PositionsFor(system.LearnGroup(r.Config), r.Config.Snapshot.ModelID), stageLearn, to)
+	var was *checkpoint.Checkpoint
+	var err error
+	if r.dryRun {
+		if was, err = r.Checkpoints().Peek(ctx); err == nil {
+			err = r.tellFirst(ctx, was, to)
+		}
+	} else {
+		was, err = r.moveCheckpoint(ctx, to)
 	}
 	if err != nil {
-		return err
-	}
-	if err := r.PositionsFor(system.LearnGroup(r.Config), r.Config.Snapshot.ModelID).Reset(ctx, k, to, msgs); err != nil {
 		return err
 	}
 	for _, p := range to.Partitions() {
 		r.tell("learn", "learnt", p, savedAt(was, p), to[p])
 	}
 	return nil
+}
+
+// moveCheckpoint returns the checkpoint as it was; nil: there was none.
+func (r *reset) moveCheckpoint(ctx context.Context, to source.Offsets) (was *checkpoint.Checkpoint, err error) {
+	id, former := system.LearnID(r.Config.Source, r.Config.Snapshot.ModelID)
+	k, err := r.OpenSink(ctx, id, former)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = k.Close() }()
+	checkpoints := r.Checkpoints()
+	if err := checkpoints.Own(ctx, k); err != nil {
+		return nil, err
+	}
+	if was, err = checkpoints.Load(ctx); err != nil {
+		return nil, err
+	}
+	msgs, err := checkpoints.Move(was, to)
+	if err == nil {
+		err = r.tellFirst(ctx, was, to)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return was, r.PositionsFor(system.LearnGroup(r.Config), r.Config.Snapshot.ModelID).Reset(ctx, k, to, msgs)
+}
+
+// tellFirst is tellOthers for a learner without a checkpoint.
+func (r *reset) tellFirst(ctx context.Context, was *checkpoint.Checkpoint, to source.Offsets) error {
+	if was != nil {
+		return nil
+	}
+	return r.tellOthers(ctx, r.PositionsFor(system.LearnGroup(r.Config), r.Config.Snapshot.ModelID), stageLearn, to)
 }
 
 // savedAt returns where a checkpoint reads on; -1: nowhere, or there is no checkpoint.
@@ -295,34 +290,12 @@ func (r *reset) learnKeyed(ctx context.Context, to source.Offsets) error {
 		return err
 	}
 	for _, p := range to.Partitions() {
-		k, err := r.OpenKeyedSink(ctx, p.ID)
+		open := func() (*sink.Kafka, error) { return r.OpenKeyedSink(ctx, p.ID) }
+		before, err := r.move(ctx, r.KeyedPositions(p.ID), p, to[p], open, []sink.Message{r.KeyedStates(p.ID, source.Latest).Move(to[p])})
 		if err != nil {
 			return err
 		}
-		move, at := r.KeyedStates(p.ID, source.Latest).Move(to[p]), r.KeyedPositions(p.ID)
-		before, err := at.Stands(ctx, []source.Partition{p})
-		if err == nil {
-			err = at.Reset(ctx, k, source.Offsets{p: to[p]}, []sink.Message{move})
-		}
-		if err = errors.Join(err, k.Close()); err != nil {
-			return err
-		}
-		r.tell("learn", "learnt", p, before[p], to[p])
-	}
-	return nil
-}
-
-// foretellKeyed says what learnKeyed would do.
-func (r *reset) foretellKeyed(ctx context.Context, to source.Offsets) error {
-	if err := r.tellOthers(ctx, r.KeyedPositions(0), stageLearn, to); err != nil {
-		return err
-	}
-	for _, p := range to.Partitions() {
-		before, err := r.KeyedPositions(p.ID).Stands(ctx, []source.Partition{p})
-		if err != nil {
-			return err
-		}
-		r.tell("learn", "learnt", p, before[p], to[p])
+		r.tell("learn", "learnt", p, before, to[p])
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ type Status struct {
 	Rejected         map[string]uint64 `json:"rejected_rows"`
 	DeadLetters      map[string]uint64 `json:"dead_letters"`
 	Passed           map[string]uint64 `json:"passed_records"`   // that were not whitened and are no fault, by reason
-	Warmup           *Warmup           `json:"warmup,omitempty"` // before the learner's first model
+	Warmup           *stats.Waiting    `json:"warmup,omitempty"` // before the learner's first model
 	Learner          *Learner          `json:"learner,omitempty"`
 	Model            *Model            `json:"model,omitempty"`
 	History          []PastModel       `json:"history"` // models that have whitened, oldest first, the current one last
@@ -74,13 +74,6 @@ type Rows struct {
 	Out       uint64 `json:"out"`
 	Records   uint64 `json:"records_out"`
 	Snapshots uint64 `json:"snapshots"`
-}
-
-// Warmup is what the first model waits for.
-type Warmup struct {
-	Rows   int    `json:"rows"`   // collected
-	Wanted int    `json:"wanted"` // 0 while it is not known
-	Reason string `json:"reason"` // "" if only more rows are needed
 }
 
 // Learner holds the learner's latest figures.
@@ -175,7 +168,7 @@ func build(c Config, past *timeline, started time.Time) *Status {
 		},
 		Lag: map[string]int64{}, OpenTransactions: s.OpenTransactions.Load(), Aborted: s.TransactionsAborted.Load(),
 		Rejected: t.Rejected, DeadLetters: t.DeadLetters, Passed: t.Passed, History: history(s.ModelHistory()),
-		SinceCommit: map[string]Number{}, Models: s.Models.Len(),
+		SinceCommit: map[string]Number{}, Models: s.Models.Len(), Warmup: s.Waiting(),
 	}
 	if c.Names != nil {
 		st.Names = c.Names()
@@ -192,9 +185,6 @@ func build(c Config, past *timeline, started time.Time) *Status {
 	}
 	for p, n := range t.Lag {
 		st.Lag[strconv.Itoa(int(p.ID))] = n
-	}
-	if w := s.Waiting(); w != nil {
-		st.Warmup = &Warmup{Rows: w.Rows, Wanted: w.Wanted, Reason: w.Reason}
 	}
 	if l := s.Learning(); l != nil {
 		st.Learner = learner(l)

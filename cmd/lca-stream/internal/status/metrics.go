@@ -186,7 +186,17 @@ func collectLearner(s *stats.Stats, counter func(*prometheus.Desc, uint64, ...st
 // histogram converts a Timing to Prometheus' cumulative buckets.
 func histogram(d *prometheus.Desc, t *stats.Timing) prometheus.Metric {
 	count, sum, counts := t.Read()
-	bounds := t.Bounds()
+	return buckets(d, count, sum, t.Bounds(), counts)
+}
+
+// scores converts the counts of lca_p to cumulative buckets.
+func scores(s *stats.Stats) prometheus.Metric {
+	sum, counts := s.Scores()
+	return buckets(scoreRows, 0, sum, stats.ScoreBounds(), counts)
+}
+
+// buckets makes a histogram of at least count values.
+func buckets(d *prometheus.Desc, count uint64, sum float64, bounds []float64, counts []uint64) prometheus.Metric {
 	cumulative := make(map[float64]uint64, len(bounds))
 	total := uint64(0)
 	for i, bound := range bounds {
@@ -194,17 +204,4 @@ func histogram(d *prometheus.Desc, t *stats.Timing) prometheus.Metric {
 		cumulative[bound] = total
 	}
 	return prometheus.MustNewConstHistogram(d, max(count, total), sum, cumulative)
-}
-
-// scores converts the counts of lca_p to cumulative buckets.
-func scores(s *stats.Stats) prometheus.Metric {
-	sum, counts := s.Scores()
-	bounds := stats.ScoreBounds()
-	cumulative := make(map[float64]uint64, len(bounds))
-	total := uint64(0)
-	for i, bound := range bounds {
-		total += counts[i]
-		cumulative[bound] = total
-	}
-	return prometheus.MustNewConstHistogram(scoreRows, total, sum, cumulative)
 }

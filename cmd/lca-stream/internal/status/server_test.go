@@ -139,7 +139,7 @@ func TestNaNIsNull(t *testing.T) {
 	}
 	_, _, body := fetch(t, http.MethodGet, serve(t, p, nil)+"/api/v1/status")
 	var answer struct {
-		Warmup  Warmup
+		Warmup  stats.Waiting
 		Learner struct{ NLL *float64 }
 		Model   any
 		History []any
