@@ -82,7 +82,6 @@ func openArrowFile(path string, c FileConfig) (_ table, err error) {
 	return a, a.indexStream()
 }
 
-// batchLimits are the limits of a batch.
 func batchLimits(c FileConfig) ipcguard.Limits {
 	l := ipcguard.BatchLimits()
 	l.Decoded = c.MaxBytes
@@ -484,7 +483,6 @@ func nothingAfter(r io.Reader) error {
 	}
 }
 
-// fill reads all of b.
 func (p *Pipe) fill(b []byte) error {
 	switch n, err := io.ReadFull(p.r, b); {
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):

@@ -47,24 +47,15 @@ var avroFormat = spec{
 	name:        Avro,
 	title:       "Avro",
 	contentType: "avro",
-	decoder:     func(Config) valueDecoder { return avroWithoutSchema{} },
+	decoder:     func(Config) valueDecoder {
+		return withoutSchema{CodeAvroInvalid, ": set source.schema_file to the schema with which it was written"}
+	},
 	invalid:     CodeAvroInvalid,
 	tooLarge:    CodeAvroTooLarge,
 	compile:     compileAvro,
 	schemaType:  SchemaAvro,
 }
 
-// avroWithoutSchema refuses values that name no schema while none is configured for them.
-type avroWithoutSchema struct{}
-
-func (avroWithoutSchema) decode(_ context.Context, value []byte, _ *Arena) (arrow.Record, error) {
-	if _, _, ok := SchemaID(value); ok {
-		return nil, errorf(CodeAvroInvalid, "the value names a schema in a registry: set source.registry.url")
-	}
-	return nil, errorf(CodeAvroInvalid, "the value names no schema: set source.schema_file to the schema with which it was written")
-}
-
-// compileAvro makes the plan of a schema.
 func compileAvro(c Config, s *Schema) (valueDecoder, error) {
 	parsed, err := parseAvro(s)
 	if err != nil {
@@ -126,7 +117,6 @@ type avroSized struct {
 	schema  *arrow.Schema
 }
 
-// decode reads one record.
 func (d *avroDecoder) decode(_ context.Context, body []byte, a *Arena) (arrow.Record, error) {
 	r := avroReader{b: body, left: a.budget(ipcguard.MessageLimits().Decoded)}
 	p := d.plans[0]

@@ -248,7 +248,6 @@ func (p *avroPlan) readColumns(r *avroReader) arrow.Record {
 	return array.NewRecord(schema, arrays, 1)
 }
 
-// value reads a value into the column of its shape.
 func (r *avroReader) value(s *avroShape, cols []rowColumn) {
 	if s.null >= 0 && r.branch(2) == s.null {
 		r.absent(s, cols)
@@ -389,37 +388,31 @@ func (r *avroReader) absent(s *avroShape, cols []rowColumn) {
 		return
 	}
 	c := &cols[s.place]
-	c.mark(false)
 	switch {
 	case s.typ != nil && s.typ.ID() == arrow.DENSE_UNION:
+		c.mark(false)
 		c.data = append(c.data, 0)
 		c.offsets = append(c.offsets, int32(cols[s.children[0].place].n))
 		r.absent(s.children[0], cols)
 	case s.node.kind == avroRecord:
+		c.mark(false)
 		for _, child := range s.children {
 			if child != nil {
 				r.absent(child, cols)
 			}
 		}
 	case s.node.kind == avroArray || s.node.kind == avroMap:
+		c.mark(false)
 		c.offset(cols[s.children[len(s.children)-1].place].n)
-	case s.typ.ID() == arrow.BOOL:
-		c.setBit(false)
-	case s.typ.ID() == arrow.STRING || s.typ.ID() == arrow.BINARY:
-		c.offset(len(c.data))
-	case s.typ.ID() != arrow.NULL:
-		for range bytesOf(s.typ) {
-			c.data = append(c.data, 0)
-		}
+	default:
+		c.null(s.typ)
 	}
 }
 
-// array makes the array of a shape.
 func (s *avroShape) array(cols []rowColumn) arrow.ArrayData {
 	return cols[s.place].array(s.typ, s.within(cols))
 }
 
-// within makes the arrays of what is within a shape.
 func (s *avroShape) within(cols []rowColumn) (all []arrow.ArrayData) {
 	for _, child := range s.children {
 		if child != nil {

@@ -22,7 +22,6 @@ type jsonFiller interface {
 	done(rows int) arrow.ArrayData
 }
 
-// record makes the record of a value that was measured.
 func (d *jsonDecoder) record(t *jsonTable, value []byte, a *Arena) arrow.Record {
 	if t.first.schema != nil {
 		return t.row(a)

@@ -1,7 +1,6 @@
 package format
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -9,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/apache/arrow/go/v15/arrow"
 )
 
 // JSON with a schema is JSON behind the prefix that names its schema. The schema is not enforced, because the serializer
@@ -22,21 +19,13 @@ var jsonSchemaFormat = spec{
 	name:        JSONSchema,
 	title:       "JSON with a schema",
 	contentType: "schema+json",
-	decoder:     func(Config) valueDecoder { return jsonWithoutSchema{} },
-	invalid:     CodeJSONInvalid,
-	tooLarge:    CodeJSONTooLarge,
-	compile:     compileJSONSchema,
-	schemaType:  SchemaJSON,
-}
-
-// jsonWithoutSchema refuses values that name no schema, or one in a registry that is not configured.
-type jsonWithoutSchema struct{}
-
-func (jsonWithoutSchema) decode(_ context.Context, value []byte, _ *Arena) (arrow.Record, error) {
-	if _, _, ok := SchemaID(value); ok {
-		return nil, errorf(CodeJSONInvalid, "the value names a schema in a registry: set source.registry.url")
-	}
-	return nil, errorf(CodeJSONInvalid, "the value names no schema; set source.format to auto or json to read JSON without one")
+	decoder: func(Config) valueDecoder {
+		return withoutSchema{CodeJSONInvalid, "; set source.format to auto or json to read JSON without one"}
+	},
+	invalid:    CodeJSONInvalid,
+	tooLarge:   CodeJSONTooLarge,
+	compile:    compileJSONSchema,
+	schemaType: SchemaJSON,
 }
 
 func compileJSONSchema(c Config, s *Schema) (valueDecoder, error) {

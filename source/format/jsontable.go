@@ -166,7 +166,6 @@ func (t *jsonTable) column(l *jsonLevel, before *jsonColumn, key []byte) *jsonCo
 	return c
 }
 
-// meet notes that a message has the column.
 func (t *jsonTable) meet(c *jsonColumn) {
 	c.message = t.message
 	c.jsonMeasured = jsonMeasured{row: -1, signed: true, unsigned: true, whole: true}

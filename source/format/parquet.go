@@ -362,7 +362,6 @@ func isGroup[T format.LogicalTypeValue](c *parquet.Column) bool {
 	return ok
 }
 
-// data returns the array of a node.
 func (n *parquetNode) data(leaves []parquetLeaf, values []leafValues) (arrow.ArrayData, error) {
 	v := &values[n.leaf]
 	switch n.dt.(type) {

@@ -55,21 +55,13 @@ var protobufFormat = spec{
 	name:        Protobuf,
 	title:       "Protobuf",
 	contentType: "protobuf",
-	decoder:     func(Config) valueDecoder { return protobufWithoutSchema{} },
+	decoder:     func(Config) valueDecoder {
+		return withoutSchema{CodeProtobufInvalid, ": write it with a schema registry's serializer"}
+	},
 	invalid:     CodeProtobufInvalid,
 	tooLarge:    CodeProtobufTooLarge,
 	compile:     compileProtobuf,
 	schemaType:  SchemaProtobuf,
-}
-
-// protobufWithoutSchema refuses values while there is no registry to have their schemas from.
-type protobufWithoutSchema struct{}
-
-func (protobufWithoutSchema) decode(_ context.Context, value []byte, _ *Arena) (arrow.Record, error) {
-	if _, _, ok := SchemaID(value); ok {
-		return nil, errorf(CodeProtobufInvalid, "the value names a schema in a registry: set source.registry.url")
-	}
-	return nil, errorf(CodeProtobufInvalid, "the value names no schema: write it with a schema registry's serializer")
 }
 
 // protobufDecoder reads the bodies of one schema.
@@ -333,7 +325,6 @@ func formOfOne(d protoreflect.FieldDescriptor) protoForm {
 	return protoScalar
 }
 
-// isProtoNumber reports whether values of a kind are numbers.
 func isProtoNumber(k protoreflect.Kind) bool {
 	switch k {
 	case protoreflect.StringKind, protoreflect.BytesKind, protoreflect.MessageKind, protoreflect.GroupKind, protoreflect.EnumKind, protoreflect.BoolKind:
@@ -342,7 +333,6 @@ func isProtoNumber(k protoreflect.Kind) bool {
 	return true
 }
 
-// protoType is the Arrow type of a scalar.
 func protoType(k protoreflect.Kind) arrow.DataType {
 	switch k {
 	case protoreflect.BoolKind:
@@ -526,7 +516,6 @@ func newProtoPlanOf(m protoreflect.MessageDescriptor, names []string) *protoPlan
 	return p
 }
 
-// fields shapes all fields of a message.
 func (b *protoPlanner) fields(m protoreflect.MessageDescriptor, into *protoMessage, frame *protoFrame) []*protoShape {
 	b.path = append(b.path, m.FullName())
 	defer func() { b.path = b.path[:len(b.path)-1] }()
@@ -687,7 +676,6 @@ func structOf(fields []*protoShape) arrow.DataType {
 	return arrow.StructOf(all...)
 }
 
-// listed makes a column of lists.
 func (b *protoPlanner) listed(name string, d protoreflect.FieldDescriptor, frame *protoFrame) *protoShape {
 	f := &protoField{kind: d.Kind(), slot: frame.slots, end: frame.slots + 1, list: frame.lists}
 	frame.slots, frame.lists = frame.slots+1, frame.lists+1

@@ -573,7 +573,6 @@ func (r *protoRow) record() arrow.Record {
 	return array.NewRecord(r.schema, arrays, 1)
 }
 
-// columnOf makes a column of a single value.
 func columnOf(t arrow.DataType, v rowrecord.Value) arrow.ArrayData {
 	var c rowColumn
 	if v.Valid {

@@ -55,6 +55,16 @@ type SchemaReference struct {
 	Direct  bool // the schema itself refers to it, not only what it refers to
 }
 
+// withoutSchema refuses the values of a format whose schemas nothing tells.
+type withoutSchema struct{ code, instead string }
+
+func (w withoutSchema) decode(_ context.Context, value []byte, _ *Arena) (arrow.Record, error) {
+	if _, _, ok := SchemaID(value); ok {
+		return nil, errorf(w.code, "the value names a schema in a registry: set source.registry.url")
+	}
+	return nil, errorf(w.code, "the value names no schema%s", w.instead)
+}
+
 // Registry knows the schemas of ids. It is used by several goroutines at once.
 type Registry interface {
 	// Schema returns the schema of an id, and waits for it until ctx ends, but returns one that it remembers whatever

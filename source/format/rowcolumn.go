@@ -96,6 +96,7 @@ func (c *rowColumn) null(t arrow.DataType) {
 		c.offset(len(c.data))
 	case arrow.BOOL:
 		c.setBit(false)
+	case arrow.NULL:
 	default:
 		c.data = append(c.data, make([]byte, bytesOf(t))...)
 	}
