@@ -433,7 +433,6 @@ func (d *made) inOrder(place []int32, settle func(i int, bad *source.RecordError
 	return nil
 }
 
-// number returns the digits of a number.
 func (d *made) number(n int64) []byte {
 	at := len(d.digits)
 	d.digits = strconv.AppendInt(d.digits, n, 10)

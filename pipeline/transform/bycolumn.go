@@ -134,7 +134,6 @@ func (t *KeyedTransform) whitenRows(ctx context.Context, all []source.Message, f
 	return to, err
 }
 
-// whitenOpen whitens the rows of the window.
 func (t *KeyedTransform) whitenOpen(ctx context.Context, all []source.Message, from, to rowPlace) error {
 	entries := t.window.entries
 	for at := from; at != to; at = (rowPlace{at.message + 1, 0}) {
@@ -219,7 +218,6 @@ func (t *KeyedTransform) divide(m *source.Message, first int, entries []*models.
 	return nil
 }
 
-// addGroup adds a group without rows.
 func (c *columnRows) addGroup(m *models.LoadedModel) {
 	n := len(c.groups)
 	c.groups = slices.Grow(c.groups, 1)[:n+1]
@@ -300,7 +298,6 @@ func (t *KeyedTransform) readRows(m *source.Message, first, n int) *source.Recor
 	return nil
 }
 
-// whitenGroup whitens rows of one model.
 func (t *KeyedTransform) whitenGroup(ctx context.Context, m *source.Message, first int, g *rowGroup) error {
 	c, q := &t.rows, &t.queue
 	if err := t.use(g.model, m.Partition); err != nil {

@@ -46,18 +46,7 @@ func (t *KeyedTransform) Do(ctx context.Context, b source.Batch) (pipeline.Work,
 	if len(b.Messages) == 0 {
 		return pipeline.Work{Commit: true}, nil
 	}
-	start := time.Now()
 	t.index = t.Models.Index(b.Messages[0].Partition.ID)
-	if err := b.Reserve(ctx, t.takesOf(ctx, &b, t.usual())); err != nil {
-		return pipeline.Work{}, err
-	}
-	if t.Engines == nil {
-		t.Engines = NewEngines(1, 2*slabMost)
-	}
-	if t.made == nil {
-		t.made = t.Engines.made()
-	}
-	t.made.begin(len(b.Messages))
 	t.touched = t.touched[:0]
 	if t.unusual == nil && !t.Alarms.scores() {
 		t.unusual = map[string]uint64{}
@@ -67,13 +56,11 @@ func (t *KeyedTransform) Do(ctx context.Context, b source.Batch) (pipeline.Work,
 	if t.Models.By.Place == modelkey.Column {
 		by = t.doColumns
 	}
-	if err := by(ctx, b.Messages); err != nil {
-		return pipeline.Work{}, err
+	work, err := t.do(ctx, &b, t.usual(), func() error { return by(ctx, b.Messages) })
+	if err == nil {
+		t.countAnomalies()
 	}
-	t.countAnomalies()
-	t.counts.read(b.Messages)
-	t.Stats.Transform.Observe(time.Since(start))
-	return pipeline.Work{Commit: true, Messages: t.made.messages, Inputs: t.made.inputs}, nil
+	return work, err
 }
 
 // usual is the features that rows have, as far as is known.
@@ -84,19 +71,12 @@ func (t *KeyedTransform) usual() []string {
 	return t.Columns
 }
 
-// inTurn works with an engine. Nothing is waited for meanwhile.
+// inTurn works with an engine, without a model at first.
 func (t *KeyedTransform) inTurn(ctx context.Context, work func() error) error {
-	one, err := t.Engines.Take(ctx)
-	if err != nil {
-		return err
-	}
-	t.engine = one
-	defer func() { t.engine = nil; t.Engines.give(one) }()
-	if err := t.adopt(&t.TransformConfig, nil); err != nil {
-		return err
-	}
-	t.model, t.labels = nil, labels{}
-	return work()
+	return t.Transform.inTurn(ctx, nil, func() error {
+		t.model, t.labels = nil, labels{}
+		return work()
+	})
 }
 
 // base are the headers of outputs that belong to no model. They are made once.
@@ -168,19 +148,11 @@ func (t *KeyedTransform) noKey(m *source.Message, row int, n uint64) *source.Rec
 
 // checkAgeOf applies transform.max_model_age. Models of keys that are seldom heard of are old, so the warning comes at most once a minute.
 func (t *KeyedTransform) checkAgeOf(m *stats.PublishedModel) error {
-	if t.MaxModelAge == 0 {
-		return nil
+	age, err := t.tooOld(m, m.ModelID)
+	if err != nil || age == 0 {
+		return err
 	}
-	now := t.Now()
-	age := m.Age(now)
-	switch {
-	case age <= t.MaxModelAge:
-	case t.StopOnStale:
-		return &reject.Stop{
-			Err:    fmt.Errorf("snapshot %d of model %q is %v old, more than transform.max_model_age = %v", m.Version, m.ModelID, age.Round(time.Second), t.MaxModelAge),
-			Remedy: "see whether the learner runs, or set transform.on_stale to warn",
-		}
-	case now.Sub(t.warned) >= models.ModelEvery:
+	if now := t.Now(); now.Sub(t.warned) >= models.ModelEvery {
 		t.warned = now
 		t.Log.Warn("a model is older than transform.max_model_age", "model_id", m.ModelID, "version", m.Version, "age", age.Round(time.Second))
 	}
@@ -485,7 +457,6 @@ func (t *KeyedTransform) want(e *models.ModelEntry, value string) bool {
 	return true
 }
 
-// fetchWindow fetches what is missing.
 func (t *KeyedTransform) fetchWindow(ctx context.Context) error {
 	if len(t.window.missing) == 0 {
 		return nil

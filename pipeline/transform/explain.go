@@ -119,7 +119,6 @@ func (t *Transform) explain(ctx context.Context, w *encode.Whitened) error {
 	})
 }
 
-// guilty names the features of gains.
 func guilty(gains []lca.Gain, features []string) []stats.Guilty {
 	named := make([]stats.Guilty, len(gains))
 	for i, gain := range gains {

@@ -73,35 +73,39 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (pipeline.Work, erro
 	if len(b.Messages) == 0 { // the clock of a quiet partition, or a claim that moves on past records without rows
 		return pipeline.Work{Commit: true}, nil
 	}
+	model, features := t.Follow.Current(), t.Columns
+	if model != nil {
+		features = model.Features
+	}
+	return t.do(ctx, &b, features, func() error {
+		return t.inTurn(ctx, model, func() error {
+			if err := t.checkAge(); err != nil {
+				return err
+			}
+			for i := range b.Messages {
+				if err := t.add(ctx, &b.Messages[i]); err != nil {
+					return err
+				}
+			}
+			return t.flush(ctx)
+		})
+	})
+}
+
+// do makes room for what whiten makes of a batch, whose rows have these features, and returns it.
+func (t *Transform) do(ctx context.Context, b *source.Batch, features []string, whiten func() error) (pipeline.Work, error) {
 	start := time.Now()
-	if err := b.Reserve(ctx, t.takes(ctx, &b)); err != nil {
+	if err := b.Reserve(ctx, t.takes(ctx, b, features)); err != nil {
 		return pipeline.Work{}, err
 	}
 	if t.Engines == nil {
 		t.Engines = NewEngines(1, 2*slabMost)
 	}
-	one, err := t.Engines.Take(ctx)
-	if err != nil {
-		return pipeline.Work{}, err
-	}
-	t.engine = one
-	defer func() { t.engine = nil; t.Engines.give(one) }()
-	if err := t.adopt(&t.TransformConfig, t.Follow.Current()); err != nil {
-		return pipeline.Work{}, err
-	}
-	if err := t.checkAge(); err != nil {
-		return pipeline.Work{}, err
-	}
 	if t.made == nil {
 		t.made = t.Engines.made()
 	}
 	t.made.begin(len(b.Messages))
-	for i := range b.Messages {
-		if err := t.add(ctx, &b.Messages[i]); err != nil {
-			return pipeline.Work{}, err
-		}
-	}
-	if err := t.flush(ctx); err != nil {
+	if err := whiten(); err != nil {
 		return pipeline.Work{}, err
 	}
 	t.counts.read(b.Messages)
@@ -109,18 +113,23 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (pipeline.Work, erro
 	return pipeline.Work{Commit: true, Messages: t.made.messages, Inputs: t.made.inputs}, nil
 }
 
-// takes is at most how many bytes are made of a batch until it is put: our columns, alarms, the outputs that they are
-// part of, and the request that these are sent with.
-func (t *Transform) takes(ctx context.Context, b *source.Batch) int64 {
-	features := t.Columns
-	if m := t.Follow.Current(); m != nil {
-		features = m.Features
+// inTurn works with an engine, for a model if that is not nil. Nothing is waited for meanwhile.
+func (t *Transform) inTurn(ctx context.Context, m *stats.PublishedModel, work func() error) error {
+	one, err := t.Engines.Take(ctx)
+	if err != nil {
+		return err
 	}
-	return t.takesOf(ctx, b, features)
+	t.engine = one
+	defer func() { t.engine = nil; t.Engines.give(one) }()
+	if err := t.adopt(&t.TransformConfig, m); err != nil {
+		return err
+	}
+	return work()
 }
 
-// takesOf is takes for rows of these features.
-func (t *Transform) takesOf(ctx context.Context, b *source.Batch, features []string) int64 {
+// takes is at most how many bytes are made of a batch until it is put: our columns, alarms, the outputs that they are
+// part of, and the request that these are sent with.
+func (t *Transform) takes(ctx context.Context, b *source.Batch, features []string) int64 {
 	numbers := b.Rows() * (t.Output.Added(features) + t.Alarms.bytes(features))
 	outputs := numbers + b.Memory + t.texts(ctx, b, features)
 	return numbers + 2*outputs
@@ -155,22 +164,36 @@ func (t *Transform) window() int { return t.DeadLetter.WindowLength() }
 
 // checkAge applies transform.max_model_age.
 func (t *Transform) checkAge() error {
-	if t.MaxModelAge == 0 || t.model == nil {
+	if t.model == nil {
 		return nil
 	}
-	age := t.model.Age(t.Now())
-	old := age > t.MaxModelAge
-	if old && t.StopOnStale {
-		return &reject.Stop{
-			Err:    fmt.Errorf("snapshot %d is %v old, more than transform.max_model_age = %v", t.model.Version, age.Round(time.Second), t.MaxModelAge),
-			Remedy: "see whether the learner runs, or set transform.on_stale to warn",
-		}
-	}
-	if old && !t.stale {
+	age, err := t.tooOld(t.model, "")
+	if age > 0 && err == nil && !t.stale {
 		t.Log.Warn("the current model is older than transform.max_model_age", "version", t.model.Version, "age", age.Round(time.Second))
 	}
-	t.stale = old
-	return nil
+	t.stale = age > 0
+	return err
+}
+
+// tooOld returns the age of a model that is older than transform.max_model_age, and otherwise 0; an error where that ends the process. The error
+// names the model by its id; "": there is only one.
+func (t *Transform) tooOld(m *stats.PublishedModel, id string) (age time.Duration, err error) {
+	if t.MaxModelAge == 0 {
+		return 0, nil
+	}
+	if age = m.Age(t.Now()); age <= t.MaxModelAge {
+		return 0, nil
+	}
+	if !t.StopOnStale {
+		return age, nil
+	}
+	if id != "" {
+		id = fmt.Sprintf(" of model %q", id)
+	}
+	return age, &reject.Stop{
+		Err:    fmt.Errorf("snapshot %d%s is %v old, more than transform.max_model_age = %v", m.Version, id, age.Round(time.Second), t.MaxModelAge),
+		Remedy: "see whether the learner runs, or set transform.on_stale to warn",
+	}
 }
 
 // UntilModel says what happens to records before there is a model.
@@ -334,7 +357,6 @@ func (t *Transform) flush(ctx context.Context) error {
 	return nil
 }
 
-// reset empties the queue.
 func (q *queue) reset() {
 	q.pending = q.pending[:0]
 	q.empty()
