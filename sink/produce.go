@@ -105,10 +105,8 @@ func newProduce(version int, buffer []byte, clientID, transactionalID string, ti
 	return r
 }
 
-// size returns the bytes of the request.
 func (r *produceRequest) size() int { return len(r.bytes) + apart(r.cuts) }
 
-// apart returns the bytes of cuts.
 func apart(cuts []recordbatch.Cut) (n int) {
 	for _, c := range cuts {
 		n += len(c.Bytes)
@@ -231,7 +229,6 @@ func (r *produceRequest) leader(c protocol.Cluster) (protocol.Broker, error) {
 	return kafkaconn.Leader(c, r.to.topic, r.to.id)
 }
 
-// pieces returns the request with this version and correlation id.
 func (r *produceRequest) pieces(version int16, correlation int32) net.Buffers {
 	be := binary.BigEndian
 	be.PutUint16(r.bytes[atVersion:], uint16(version))

@@ -513,7 +513,6 @@ func compareMembers(a, b kafka.JoinGroupResponseMember) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// subscribedTopics returns the topics that any member subscribes to.
 func subscribedTopics(members []kafka.JoinGroupResponseMember) []string {
 	var topics []string
 	for _, m := range members {

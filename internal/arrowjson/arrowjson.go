@@ -108,7 +108,6 @@ func keys(named []arrow.Field) ([]field, error) {
 	return fields, nil
 }
 
-// fill gives fields the values of columns.
 func fill(fields []field, columns []arrow.Array, b *bound) error {
 	for i := range fields {
 		if err := fields[i].fill(columns[i], b); err != nil {
@@ -253,7 +252,6 @@ type bound struct{ end int }
 // short is how long a value may be that is written without a look at how long it becomes.
 const short = 4 << 10
 
-// text appends a string.
 func (b *bound) text(dst []byte, s string) []byte {
 	if len(s) > short && len(dst)+len(s) > b.end-(jsontext.MostEscaped-1)*len(s) && len(dst)+jsontext.StringSize(s) > b.end {
 		return b.beyond(dst)
@@ -321,7 +319,6 @@ func nested(column arrow.Array, b *bound) (appender, error) {
 	return nil, fmt.Errorf("type %v cannot be written as JSON; set transform.format to arrow", column.DataType())
 }
 
-// object appends maps.
 func object(a *array.Map, b *bound) (appender, error) {
 	key, err := values(a.Keys(), b)
 	if err != nil {
@@ -462,7 +459,6 @@ func instants(t *arrow.TimestampType) func(dst []byte, v int64) []byte {
 	}
 }
 
-// durations returns what appends durations of a type.
 func durations(t *arrow.DurationType) func(dst []byte, v int64) []byte {
 	second := float64(time.Second / t.Unit.Multiplier())
 	return func(dst []byte, v int64) []byte { return jsontext.AppendFloat64(dst, float64(v)/second) }

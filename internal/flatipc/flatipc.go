@@ -78,7 +78,6 @@ func Buffers(dst [][]byte, rec arrow.Record) (buffers [][]byte, ok bool) {
 	return dst, true
 }
 
-// topColumn appends the buffers of a column.
 func topColumn(dst [][]byte, d arrow.ArrayData, rows int) (buffers [][]byte, ok bool) {
 	if rows == 1 && isText(d.DataType()) {
 		return text(dst, d)

@@ -288,7 +288,6 @@ func (b *Broker) LateOffsets(t testing.TB, transactionalID, group, topic string,
 	return await, func() { cancel(); <-stopped; done() }
 }
 
-// producerOf returns the producer that has a transactional id.
 func producerOf(ctx context.Context, t testing.TB, c *kgo.Client, transactionalID string) (id int64, epoch int16) {
 	t.Helper()
 	state := describe(ctx, t, c, transactionalID)

@@ -75,7 +75,6 @@ func splits(name string) iter.Seq2[string, string] {
 	}
 }
 
-// field returns the first field of a name, and how many have it.
 func field(fields []arrow.Field, name string) (first, count int) {
 	for i := range fields {
 		if fields[i].Name != name {

@@ -51,7 +51,6 @@ const (
 	quickMatch = 8 // bytes of a match at least
 )
 
-// append appends src as a frame.
 func (z *quickZstd) append(dst, src []byte) []byte {
 	clear(z.last[:])
 	z.coder.repeated = 1 // as readers begin
@@ -225,7 +224,6 @@ func matchCode(n uint32) uint8 {
 	return uint8(bits.Len32(n) + 35)
 }
 
-// append appends the section of sequences.
 func (c *sequenceCoder) append(dst []byte, sequences []zstdSequence) []byte {
 	switch n := len(sequences); {
 	case n == 0:
@@ -401,7 +399,6 @@ func (t *stateTable) share(n uint64) {
 	t.shares[largest] += uint32(left)
 }
 
-// spread gives out the states.
 func (t *stateTable) spread() {
 	size := uint32(1) << t.log
 	step, at := size>>1+size>>3+3, uint32(0)

@@ -36,7 +36,6 @@ type reference struct {
 	spans                    prop1.Spans
 }
 
-// clone copies the reference.
 func (r *reference) clone() reference {
 	return reference{w: slices.Clone(r.w), parzen: slices.Clone(r.parzen), radians: r.radians}
 }

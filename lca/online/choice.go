@@ -175,7 +175,6 @@ func (c *choice) keep(b batch, dim int) {
 	c.rows.forget(max(0, c.rows.len()-choiceJudge), dim)
 }
 
-// startChoice starts a comparison.
 func (l *Learner) startChoice() {
 	compared := newContest(l)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -494,7 +493,6 @@ func (c *contest) considerFew(all []fitted) {
 	}
 }
 
-// add notes a candidate.
 func (c *contest) add(t lca.Trial, r recipe) {
 	t.Nu, t.NuUnit, t.Kernel = r.nu, r.unit, r.kernel
 	c.out.Candidates = append(c.out.Candidates, t)

@@ -203,7 +203,6 @@ var alarmNames = enum.Names[Alarm]{AlarmNone: "none", AlarmDrift: "drift", Alarm
 // String returns the name that records of alarms use.
 func (a Alarm) String() string { return alarmNames.Of(a) }
 
-// count adds an alarm.
 func (c *counts) count(a Alarm) {
 	switch a {
 	case AlarmDrift:

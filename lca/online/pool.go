@@ -246,7 +246,6 @@ type batch struct {
 
 func (b *batch) len() int { return len(b.ids) }
 
-// append appends the rows of a.
 func (b *batch) append(a batch) {
 	b.x, b.ids, b.places = append(b.x, a.x...), append(b.ids, a.ids...), append(b.places, a.places...)
 }
@@ -297,7 +296,6 @@ func (b *batch) write(w *writer) {
 	writePlaces(w, b.places)
 }
 
-// readBatch reads rows.
 func readBatch(r *reader) (b batch) {
 	b.x, b.ids = r.rows(), r.words()
 	b.places = readPlaces(r, len(b.ids))

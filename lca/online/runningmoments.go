@@ -63,7 +63,6 @@ func (g *runningMoments) clone() *runningMoments {
 	return c
 }
 
-// start sets the moments from the warm-up rows.
 func (g *runningMoments) start(rows []float64, work *linalg.Workspace) {
 	g.count, g.sparse = 0, prop1.SparseColumns(rows, g.dim)
 	g.learn(rows, work)

@@ -54,7 +54,6 @@ func replaced(err error) bool {
 	return errors.As(err, new(*source.OffsetError)) || errors.As(err, new(*source.RecreatedError)) || errors.As(err, new(*source.TruncatedError))
 }
 
-// fetch fetches for tail.
 func (f *follower) fetch(ctx context.Context, log *slog.Logger, from checkpoint.TopicReader) (source.Fetched, error) {
 	got, err := from.Fetch(ctx)
 	if err != nil {

@@ -505,7 +505,6 @@ func (c *modelCache) heat(e *ModelEntry) float64 {
 	return e.heat.count * math.Exp2((e.heat.at-c.uses)/float64(uses*max(c.N, 1)))
 }
 
-// use counts a use of a model.
 func (c *modelCache) use(e *ModelEntry) {
 	c.uses++
 	e.heat = heat{c.heat(e) + 1, c.uses}

@@ -213,7 +213,6 @@ func (w *words) grow(dict arrow.Array, i int, key func(int) string) (at int, err
 	return at, nil
 }
 
-// join makes the words one array.
 func (w *words) join() error {
 	if len(w.parts) < 2 {
 		return nil
@@ -241,7 +240,6 @@ func keyOf(dict arrow.Array) (func(i int) string, error) {
 	return dict.ValueStr, nil
 }
 
-// mostIndex is the largest index of a type.
 func mostIndex(dt arrow.DataType) int {
 	bits := 8 * dt.(arrow.FixedWidthDataType).Bytes()
 	if !arrow.IsUnsignedInteger(dt.ID()) || bits == 64 {

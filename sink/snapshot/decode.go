@@ -421,7 +421,6 @@ func (d *decoder) addBuffers(part string, s *flatStream) bool {
 	return false
 }
 
-// addKinds adds n texts.
 func (d *decoder) addKinds(offsets, text []byte, n int) bool {
 	if n == 0 {
 		return true
@@ -500,7 +499,6 @@ func (m pairs) find(key string, expected int) int {
 	return slices.Index(m.keys, key)
 }
 
-// get returns the value of a key.
 func (m pairs) get(key string) (string, bool) {
 	if i := slices.Index(m.keys, key); i >= 0 {
 		return m.values[i], true

@@ -50,14 +50,12 @@ const (
 // inflated is how many bytes a file of a size may take once it is decompressed.
 func inflated(size int) int64 { return max(leastInflated, inflates*int64(min(size, mostFile))) }
 
-// fileLimits are the limits of a file of a size.
 func fileLimits(size int) ipcguard.Limits {
 	l := ipcguard.BatchLimits()
 	l.Decoded = min(l.Decoded, inflated(size))
 	return l
 }
 
-// readAll reads a file.
 func readAll(r io.Reader) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(r, mostFile+1))
 	if err == nil && len(data) > mostFile {

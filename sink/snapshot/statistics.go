@@ -99,7 +99,6 @@ func (s *Statistics) schema() *arrow.Schema {
 	return arrow.NewSchema(fields, &metadata)
 }
 
-// partRecord is one row.
 func partRecord(schema *arrow.Schema, p *lca.Statistics) arrow.Record {
 	var cols []arrow.Array
 	for _, v := range []uint64{p.Part, p.Rows, p.Invalid, p.Used, p.Copies} {
@@ -112,7 +111,6 @@ func partRecord(schema *arrow.Schema, p *lca.Statistics) arrow.Record {
 	return array.NewRecord(schema, append(cols, candidateList(schema.Field(len(cols)).Type.(*arrow.ListType), p.Candidates)), 1)
 }
 
-// candidateList is one list.
 func candidateList(list *arrow.ListType, all []lca.PoolCandidate) arrow.Array {
 	var ids, rows []uint64
 	var x []float64

@@ -27,7 +27,6 @@ type deadlines interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// of returns the connection with this patience.
 func (p Patience) of(ctx context.Context, rw io.ReadWriter) io.ReadWriter {
 	conn, ok := rw.(deadlines)
 	if p.Quiet <= 0 || !ok {

@@ -388,7 +388,6 @@ type walk struct {
 	text   int // bytes of all
 }
 
-// take adds a text.
 func (w *walk) take(text string) error {
 	if w.text += len(text); w.text > w.client.most {
 		return &beyondError{fmt.Sprintf("with all that it refers to it has %d bytes or more, at most %d are read (a thousandth of memory.limit): raise memory.limit to have such a schema", w.text, w.client.most)}

@@ -83,7 +83,6 @@ func (g *Groups) Pack(s *GroupScratch, z []float64, n, dim int) {
 	}
 }
 
-// slots returns the number of slots of all groups.
 func (g *Groups) slots() int { return len(g.panels) / (g.dim + added) }
 
 // pack fills the centre, the radius and the panels of group k.

@@ -183,7 +183,6 @@ func (s *Scratch[T]) updateBlock(w *workspace[T], block int) {
 	}
 }
 
-// row returns row r of the block.
 func (w *workspace[T]) row(r int) []T { return w.logits[r*w.ld:][:w.length] }
 
 // logits computes a block of q_i·z_j − ½|z_j|², for the given number of rows from row first on.

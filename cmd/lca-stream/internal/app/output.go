@@ -70,7 +70,6 @@ func behind(path string) string {
 	return path
 }
 
-// writeThrough writes to what is there.
 func writeThrough(path string, write func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

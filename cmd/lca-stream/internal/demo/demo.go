@@ -136,7 +136,6 @@ func runDemo(ctx context.Context, p *app.Program, f demoFlags) error {
 	return <-failed
 }
 
-// demoStopped is stopped, and says that there is no result.
 func demoStopped(ctx context.Context, p *app.Program, err error) error {
 	if err = system.Stopped(ctx, err); err == nil {
 		fmt.Fprintln(p.Stderr, "Stopped before all rows had come, so nothing was compared. Its broker and topics are gone with it.")

@@ -204,7 +204,6 @@ func (b *labelBook) place(row []float64) (at [2]int64) {
 	return at
 }
 
-// label returns the label of a row that was sent.
 func (b *labelBook) label(row []float64) (label int, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

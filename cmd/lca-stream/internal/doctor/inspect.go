@@ -496,7 +496,6 @@ func (i *inspection) choice(b *strings.Builder) {
 	}
 }
 
-// has says whether a row has each of the columns.
 func (i *inspection) has(columns []string) bool {
 	var names []string
 	for _, j := range i.survey.Judge() {

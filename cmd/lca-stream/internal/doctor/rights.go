@@ -27,7 +27,6 @@ type grant struct {
 	what      string
 }
 
-// command grants the right.
 func (g grant) command(c *config.Config) string {
 	user := c.Kafka.SASL.Username
 	if user == "" {

@@ -50,7 +50,6 @@ func offlineFlagsOf(c *cobra.Command) *offlineFlags {
 	return f
 }
 
-// given says whether any of the flags is there.
 func (f *offlineFlags) given() bool {
 	return len(f.inputs) > 0 || f.output != "" || f.model != "" || f.version != 0 || f.force
 }
@@ -133,7 +132,6 @@ func transformFiles(ctx context.Context, p *app.Program, o *app.Options, f *offl
 	return err
 }
 
-// offlineModel reads the model.
 func offlineModel(ctx context.Context, p *app.Program, o *app.Options, f *offlineFlags, cfg *config.Config) (s *snapshot.Snapshot, err error) {
 	if f.model != "" {
 		if s, err = app.ReadSnapshotFile(f.model); err == nil {

@@ -326,7 +326,6 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 	return loop, nil
 }
 
-// stage is the stage of one partition.
 func (l *keyedLearners) stage(p source.Partition, k pipeline.Sink, committed func(context.Context) (source.Offsets, error)) *learn.KeyedLearn {
 	c, own := l.System.Config, l.config
 	own.Lag = func() (behind int64) {

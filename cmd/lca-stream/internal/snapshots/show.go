@@ -83,7 +83,6 @@ MODEL is the id of a model; without it, that of the configuration is shown.`,
 	})
 }
 
-// show prints one snapshot.
 func show(p *app.Program, s *snapshot.Snapshot, asJSON bool) error {
 	fingerprint, err := snapshot.Fingerprint(s)
 	if err != nil {

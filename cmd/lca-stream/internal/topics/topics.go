@@ -169,7 +169,6 @@ func Check(ctx context.Context, cl *kafkaconn.Cluster, wants []Want) ([]Finding,
 	return findings, nil
 }
 
-// brokers returns the number of brokers in the cluster.
 func brokers(ctx context.Context, cl *kafkaconn.Cluster, topic string) (int, error) {
 	answer, err := cl.Client().Metadata(ctx, &kafka.MetadataRequest{Addr: cl.Addr(), Topics: []string{topic}})
 	if err != nil {
