@@ -460,23 +460,8 @@ func (o *JSONOutput) enclose(dst, row []byte, e envelope, w *Whitened, i int) []
 // connectSchemas are the fields of Connect that our columns are, each with the comma before it. All are optional, and so is what is within them:
 // a number that is not finite is null.
 func connectSchemas(ours []arrow.Field) (text []byte) {
-	const number = `"type":"float","optional":true`
 	for _, f := range ours {
-		text = append(text, `,{`...)
-		switch f.Type.ID() {
-		case arrow.FIXED_SIZE_LIST:
-			text = append(text, `"type":"array","items":{`+number+`},"optional":true`...)
-		case arrow.LIST: // whyType
-			text = append(text, `"type":"array","items":{"type":"struct","fields":[{"type":"string","optional":true,"field":"feature"},{`+number+`,"field":"nats"}],"optional":true},"optional":true`...)
-		case arrow.INT16:
-			text = append(text, `"type":"int16","optional":true`...)
-		case arrow.INT64:
-			text = append(text, `"type":"int64","optional":true`...)
-		case arrow.STRING:
-			text = append(text, `"type":"string","optional":true`...)
-		default:
-			text = append(text, number...)
-		}
+		text = append(append(text, `,{`...), columnTypes[f.Type.ID()].connect...)
 		text = append(jsontext.AppendString(append(text, `,"field":`...), f.Name), '}')
 	}
 	return text

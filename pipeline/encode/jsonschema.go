@@ -22,28 +22,13 @@ import (
 func jsonSchemaWith(s *format.Schema, ours []arrow.Field, passthrough bool) (string, error) {
 	o := &jsonOpener{whole: json.RawMessage(s.Text), references: s.References, ours: map[string]json.RawMessage{}, parts: mostParts, room: mostPartBytes}
 	for _, f := range ours {
-		o.ours[f.Name] = json.RawMessage(jsonSchemaType(f.Type))
+		o.ours[f.Name] = json.RawMessage(columnTypes[f.Type.ID()].json)
 	}
 	if !passthrough {
 		return o.alone()
 	}
 	opened, _, err := o.open(o.whole, true, true)
 	return string(opened), err
-}
-
-// jsonSchemaType is the schema of one of our columns.
-func jsonSchemaType(t arrow.DataType) string {
-	switch t.ID() {
-	case arrow.FIXED_SIZE_LIST:
-		return `{"type":["array","null"],"items":{"type":"number"}}`
-	case arrow.LIST:
-		return `{"type":["array","null"],"items":{"type":"object","properties":{"feature":{"type":"string"},"nats":{"type":"number"}}}}`
-	case arrow.INT16, arrow.INT64:
-		return `{"type":["integer","null"]}`
-	case arrow.STRING:
-		return `{"type":["string","null"]}`
-	}
-	return `{"type":["number","null"]}`
 }
 
 // jsonOpener puts our properties into the parts of a schema.

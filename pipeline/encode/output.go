@@ -210,6 +210,24 @@ func (c *OutputConfig) fields(k int) []arrow.Field {
 	return fields
 }
 
+// columnTypes are the types of our columns in the languages of schemas: of Avro, where ENTRY is the name of a record, of Kafka Connect and of JSON Schema.
+var columnTypes = map[arrow.Type]struct{ avro, connect, json string }{
+	arrow.FLOAT32: {`"float"`, `"type":"float","optional":true`, `{"type":["number","null"]}`},
+	arrow.INT16:   {`"int"`, `"type":"int16","optional":true`, `{"type":["integer","null"]}`},
+	arrow.INT64:   {`"long"`, `"type":"int64","optional":true`, `{"type":["integer","null"]}`},
+	arrow.STRING:  {`"string"`, `"type":"string","optional":true`, `{"type":["string","null"]}`},
+	arrow.FIXED_SIZE_LIST: {
+		`{"type":"array","items":"float"}`,
+		`"type":"array","items":{"type":"float","optional":true},"optional":true`,
+		`{"type":["array","null"],"items":{"type":"number"}}`,
+	},
+	arrow.LIST: { // whyType
+		`{"type":"array","items":{"type":"record","name":ENTRY,"fields":[{"name":"feature","type":"string"},{"name":"nats","type":"float"}]}}`,
+		`"type":"array","items":{"type":"struct","fields":[{"type":"string","optional":true,"field":"feature"},{"type":"float","optional":true,"field":"nats"}],"optional":true},"optional":true`,
+		`{"type":["array","null"],"items":{"type":"object","properties":{"feature":{"type":"string"},"nats":{"type":"number"}}}}`,
+	},
+}
+
 // hasDictionary looks for dictionaries at any depth.
 func hasDictionary(t arrow.DataType) bool {
 	if t.ID() == arrow.DICTIONARY {

@@ -352,20 +352,8 @@ func avroWith(text string, ours []arrow.Field, passthrough bool) (string, error)
 		return "", errors.New("its record contains itself, and fields at the end of the row would be fields of the records within it as well")
 	}
 	for _, f := range ours {
-		name, typ := jsonName(f.Name), `"float"`
-		switch f.Type.ID() {
-		case arrow.FIXED_SIZE_LIST:
-			typ = `{"type":"array","items":"float"}`
-		case arrow.LIST:
-			typ = `{"type":"array","items":{"type":"record","name":` + jsonName(f.Name+"_entry") + `,"fields":[{"name":"feature","type":"string"},{"name":"nats","type":"float"}]}}`
-		case arrow.INT16:
-			typ = `"int"`
-		case arrow.INT64:
-			typ = `"long"`
-		case arrow.STRING:
-			typ = `"string"`
-		}
-		fields = append(fields, json.RawMessage(`{"name":`+name+`,"type":["null",`+typ+`],"default":null}`))
+		typ := strings.Replace(columnTypes[f.Type.ID()].avro, "ENTRY", jsonName(f.Name+"_entry"), 1)
+		fields = append(fields, json.RawMessage(`{"name":`+jsonName(f.Name)+`,"type":["null",`+typ+`],"default":null}`))
 	}
 	return withJSON(record, "fields", fields)
 }

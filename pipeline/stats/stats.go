@@ -337,54 +337,43 @@ func (w *waits) of(p StagePartition) *wait {
 // begin notes that there is a record to be committed. The wait begins with the first one.
 func (w *wait) begin() { w.since.CompareAndSwap(0, time.Now().UnixNano()) }
 
-// taken notes the partitions of a batch that was read.
-func (w *waits) taken(stage string, b *source.Batch) {
+// Taken notes the partitions of a batch that a stage has read.
+func (s *Stats) Taken(stage string, b *source.Batch) {
 	for i := range b.Messages {
 		if p := b.Messages[i].Partition; i == 0 || p != b.Messages[i-1].Partition {
-			one := w.of(StagePartition{stage, p})
+			one := s.waits.of(StagePartition{stage, p})
 			one.held.Store(true)
 			one.begin()
 		}
 	}
 }
 
-// resumed notes that partitions are read from their committed offsets. What was read before is read again, unless it
+// Resumed notes that a stage reads partitions from their committed offsets. What was read before is read again, unless it
 // was committed after all: then SetBehind finds nothing to read, and the wait is over.
-func (w *waits) resumed(stage string, at source.Offsets) {
+func (s *Stats) Resumed(stage string, at source.Offsets) {
 	for p, next := range at {
-		one := w.of(StagePartition{stage, p})
+		one := s.waits.of(StagePartition{stage, p})
 		one.held.Store(false)
 		one.next.Store(next)
 	}
 }
 
-// Committed notes a put of a stage, and when it was.
+// Committed notes a put of a stage, and when it was: everything read so far is committed. Records behind it begin to wait when they are read, or
+// seen to exist.
 func (s *Stats) Committed(stage string, c source.Claim) {
 	s.lastCommit.Store(time.Now().UnixNano())
-	s.waits.committed(stage, c)
+	for p, next := range c.Next {
+		one := s.waits.of(StagePartition{stage, p})
+		one.held.Store(false)
+		one.next.Store(next)
+		one.since.Store(0)
+	}
 }
-
-// Taken notes the partitions of a batch that a stage has read.
-func (s *Stats) Taken(stage string, b *source.Batch) { s.waits.taken(stage, b) }
-
-// Resumed notes that a stage reads partitions from their committed offsets.
-func (s *Stats) Resumed(stage string, at source.Offsets) { s.waits.resumed(stage, at) }
 
 // LastCommit returns when this process committed last; false before the first time.
 func (s *Stats) LastCommit() (time.Time, bool) {
 	at := s.lastCommit.Load()
 	return time.Unix(0, at), at != 0
-}
-
-// committed notes that everything read so far is committed. Records behind it begin to wait when they are read, or
-// seen to exist.
-func (w *waits) committed(stage string, c source.Claim) {
-	for p, next := range c.Next {
-		one := w.of(StagePartition{stage, p})
-		one.held.Store(false)
-		one.next.Store(next)
-		one.since.Store(0)
-	}
 }
 
 // SetBehind stores how many records each partition of a stage has that were not read yet: they wait too while a

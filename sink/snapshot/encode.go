@@ -262,12 +262,9 @@ func (t *table) addSymmetric(kind string, c *mat.SymDense) {
 
 // fill copies the rows into a model whose Dim is set. Unknown kinds are ignored. What the model gets is memory of t.
 func (t *table) fill(m *lca.Model) error {
-	rows, ok := t.inOrder()
-	if !ok {
-		var err error
-		if rows, err = t.byIndex(); err != nil {
-			return err
-		}
+	rows, err := t.byIndex()
+	if err != nil {
+		return err
 	}
 	for _, k := range []int{atMean, atWhiten} {
 		if len(rows[k]) == 0 {
@@ -293,7 +290,6 @@ func (t *table) fill(m *lca.Model) error {
 	for _, r := range rows[atGaussian] {
 		m.Ratio = append(m.Ratio, t.eigenvalue[r])
 	}
-	var err error
 	if m.CL, err = t.symmetric(KindCL, rows[atCL]); err != nil {
 		return err
 	}
@@ -310,45 +306,40 @@ func taken(from *[]float64, n int) []float64 {
 	return (*from)[first : first+n : first+n]
 }
 
-// inOrder returns the rows of each kind where they stand as they are written. It returns false for any other table.
-func (t *table) inOrder() (rows kindRows, ok bool) {
-	for len(t.places) < len(t.kind) {
-		t.places = append(t.places, len(t.places))
-	}
-	r := 0
-	for k, kind := range rowKinds {
-		first := r
-		for ; r < len(t.kind) && t.kind[r] == kind && int(t.index[r]) == r-first; r++ {
+// byIndex returns the rows of each kind in the order of their index, which must be 0 … n−1. Unknown kinds are left out.
+func (t *table) byIndex() (rows kindRows, err error) {
+	k := 0
+	kindOf := func(kind string) int { // most often that of the row before
+		if k < 0 || rowKinds[k] != kind {
+			k = slices.Index(rowKinds[:], kind)
 		}
-		rows[k] = t.places[first:r]
+		return k
 	}
-	return rows, r == len(t.kind)
-}
-
-// byIndex returns the rows of each kind in the order of their index, which must be 0 … n−1.
-func (t *table) byIndex() (known kindRows, err error) {
-	count := make(map[string]int)
+	var count [len(rowKinds)]int
 	for _, kind := range t.kind {
-		count[kind]++
-	}
-	rows := make(map[string][]int, len(count))
-	for kind, n := range count {
-		rows[kind] = make([]int, n)
-		for i := range rows[kind] {
-			rows[kind][i] = -1
+		if k := kindOf(kind); k >= 0 {
+			count[k]++
 		}
+	}
+	t.places = slices.Grow(t.places[:0], len(t.kind))[:len(t.kind)]
+	for i := range t.places {
+		t.places[i] = -1
+	}
+	free := t.places
+	for k, n := range count {
+		rows[k], free = free[:n], free[n:]
 	}
 	for r, kind := range t.kind {
-		i := int(t.index[r])
-		if i < 0 || i >= count[kind] || rows[kind][i] >= 0 {
-			return known, fmt.Errorf("snapshot: index %d of kind %q comes twice, or is not below the %d rows of its kind", i, kind, count[kind])
+		k, i := kindOf(kind), int(t.index[r])
+		if k < 0 {
+			continue
 		}
-		rows[kind][i] = r
+		if i < 0 || i >= count[k] || rows[k][i] >= 0 {
+			return rows, fmt.Errorf("snapshot: index %d of kind %q comes twice, or is not below the %d rows of its kind", i, kind, count[k])
+		}
+		rows[k][i] = r
 	}
-	for k, kind := range rowKinds {
-		known[k] = rows[kind]
-	}
-	return known, nil
+	return rows, nil
 }
 
 func (t *table) row(r int) []float64 { return t.vector[r*t.d : (r+1)*t.d] }
