@@ -47,13 +47,13 @@ var avroFormat = spec{
 	name:        Avro,
 	title:       "Avro",
 	contentType: "avro",
-	decoder:     func(Config) valueDecoder {
+	decoder: func(Config) valueDecoder {
 		return withoutSchema{CodeAvroInvalid, ": set source.schema_file to the schema with which it was written"}
 	},
-	invalid:     CodeAvroInvalid,
-	tooLarge:    CodeAvroTooLarge,
-	compile:     compileAvro,
-	schemaType:  SchemaAvro,
+	invalid:    CodeAvroInvalid,
+	tooLarge:   CodeAvroTooLarge,
+	compile:    compileAvro,
+	schemaType: SchemaAvro,
 }
 
 func compileAvro(c Config, s *Schema) (valueDecoder, error) {

@@ -55,13 +55,13 @@ var protobufFormat = spec{
 	name:        Protobuf,
 	title:       "Protobuf",
 	contentType: "protobuf",
-	decoder:     func(Config) valueDecoder {
+	decoder: func(Config) valueDecoder {
 		return withoutSchema{CodeProtobufInvalid, ": write it with a schema registry's serializer"}
 	},
-	invalid:     CodeProtobufInvalid,
-	tooLarge:    CodeProtobufTooLarge,
-	compile:     compileProtobuf,
-	schemaType:  SchemaProtobuf,
+	invalid:    CodeProtobufInvalid,
+	tooLarge:   CodeProtobufTooLarge,
+	compile:    compileProtobuf,
+	schemaType: SchemaProtobuf,
 }
 
 // protobufDecoder reads the bodies of one schema.
