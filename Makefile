@@ -12,8 +12,9 @@
 # make bench   side by side with numpy, gonum and a Python program, on real Kafka; hours; writes the tables of docs/benchmarks.md
 # make bench-go   our own benchmarks; compare two runs with: go tool -modfile=go.tools.mod benchstat OLD NEW
 # make paper   the paper's tables and pictures next to ours: docs/paper-results.md; it resumes
+# make board   anomaly scores on real labelled series, next to others: the first table of docs/quality.md; WILD=DIRECTORY has the series; it resumes
 # make quality   how well it learns, compared with others: docs/quality.md; VALVE=FILE, USPS=FILE for data that are not ours; it resumes
-.PHONY: build man demo picture test check chaos lake lint bench bench-asm bench-go paper quality image-check tools
+.PHONY: build man demo picture test check chaos lake lint bench bench-asm bench-go paper board quality image-check tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
@@ -128,6 +129,11 @@ QUALITY := build/quality/venv
 # An hour or two; minutes with ONLY=valve: see docs/quality/run.py.
 quality: build $(QUALITY)/done
 	$(QUALITY)/bin/python docs/quality/run.py $(if $(VALVE),--valve $(VALVE)) $(if $(USPS),--usps $(USPS)) $(if $(RUNS),--runs $(RUNS)) $(if $(ONLY),--only $(ONLY))
+
+# Half an hour the first time: see docs/quality/board.py.
+board: build $(QUALITY)/done
+	@test -n "$(WILD)" || { echo "say where the series are: make board WILD=DIRECTORY (see docs/quality/board.py)"; exit 1; }
+	$(QUALITY)/bin/python docs/quality/board.py --wild $(WILD) $(if $(ONLY),--only $(ONLY))
 
 $(QUALITY)/done: docs/quality/requirements.txt
 	python3 -m venv $(QUALITY)

@@ -245,6 +245,8 @@ func TestBacktestRefuses(t *testing.T) {
 		"rows of files have no headers":               {"rows.csv", "--set", "model.by=header:x"},
 		"all inputs need the columns of the first":    {"rows.csv", "other.csv"},
 		"--rows rows.csv: extension":                  {"m0.csv", "--rows", "rows.csv", "--force"},
+		"--rows rows.csv is rows.csv, which is read":  {"rows.csv", "--rows", "rows.csv", "--force"},
+		"transform.pin_version is 7":                  {"rows.csv", "--set", "transform.pin_version=7"},
 		"labels.csv exists already":                   {"rows.csv", "--episodes", "labels.csv"},
 		"--json and --rows - would both":              {"rows.csv", "--json", "--rows", "-"},
 		"makes no model: 3 rows are too few":          {"rows.csv", "--features", "a,b,c", "--until", "3"},

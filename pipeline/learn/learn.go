@@ -334,7 +334,7 @@ func (l *Learn) begin(m *source.Message) error {
 	if err := l.start(f); err != nil {
 		return err
 	}
-	warnLeftOut(l.Log, f, leftOut)
+	WarnLeftOut(l.Log, f, leftOut)
 	return nil
 }
 

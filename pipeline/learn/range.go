@@ -266,7 +266,7 @@ func (k *KeyedRange) choose(t *RangeKey, m *source.Message) error {
 	}
 	if !k.said {
 		k.said = true
-		warnLeftOut(k.Log, f, leftOut)
+		WarnLeftOut(k.Log, f, leftOut)
 	}
 	names := strings.Join(f.Names, "\x00")
 	if k.plans[names] == nil {

@@ -92,7 +92,7 @@ func (s *Sample) take(m *source.Message) error {
 			return err
 		}
 		s.features = f
-		warnLeftOut(s.Log, f, leftOut)
+		WarnLeftOut(s.Log, f, leftOut)
 	}
 	if err := reject.Readable(&s.features, &s.gathered, m.Record); err != nil {
 		return err

@@ -460,7 +460,7 @@ func (k *KeyedLearn) planFor(ctx context.Context, m *keyedModel, msg *source.Mes
 	}
 	if !k.saidLeftOut {
 		k.saidLeftOut = true
-		warnLeftOut(k.Log, f, leftOut)
+		WarnLeftOut(k.Log, f, leftOut)
 	}
 	return plan, nil
 }

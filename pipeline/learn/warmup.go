@@ -163,9 +163,9 @@ func (p *Unusable) nothing() *reject.Stop {
 	return &reject.Stop{Err: fmt.Errorf("no rows to learn from"), Remedy: "see what the range holds with --dry-run or inspect"}
 }
 
-// warnLeftOut warns if an empty source.features leaves out numbers of the first message. The choice stands from now on:
+// WarnLeftOut warns if an empty source.features leaves out numbers of the first message. The choice stands from now on:
 // checkpoint and snapshots carry the names.
-func warnLeftOut(log *slog.Logger, f minibatch.Features, leftOut []minibatch.Judgement) {
+func WarnLeftOut(log *slog.Logger, f minibatch.Features, leftOut []minibatch.Judgement) {
 	if len(leftOut) == 0 {
 		return
 	}

@@ -89,15 +89,15 @@ func NamedOnce(inputs []string) error {
 	return nil
 }
 
-// NotRead refuses an output over a file that is read.
-func NotRead(output string, inputs []string) error {
+// NotRead refuses the output of a flag over a file that is read.
+func NotRead(flag, output string, inputs []string) error {
 	info, err := os.Stat(output)
 	if err != nil || !info.Mode().IsRegular() {
 		return nil
 	}
 	for _, path := range inputs {
 		if in, err := os.Stat(path); err == nil && os.SameFile(in, info) {
-			return UsageError("--output %s is %s, which is read", output, path)
+			return UsageError("%s %s is %s, which is read", flag, output, path)
 		}
 	}
 	return nil

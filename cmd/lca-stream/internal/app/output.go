@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
+	"github.com/lca-stream/lca-stream/sink/rowfile"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -89,6 +90,35 @@ func withoutPath(err error) error {
 		return link.Err
 	}
 	return err
+}
+
+// MayOverwrite refuses the output of a flag over a file that is read, and without force over any other. A pipe or a device is no regular file.
+func MayOverwrite(flag, path string, read []string, force bool) (regular bool, err error) {
+	switch info, err := os.Stat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return true, nil
+	case err != nil || !info.Mode().IsRegular():
+		return false, err
+	}
+	if err := NotRead(flag, path, read); err != nil || force {
+		return true, err
+	}
+	return true, fmt.Errorf("%s exists already: name another file, or overwrite it with --force", path)
+}
+
+// RowOutput is MayOverwrite for an output of rows, and returns its format: that of its extension, which a pipe and standard output have not.
+func RowOutput(flag, path string, read []string, force bool) (rowfile.Kind, error) {
+	if path == "-" {
+		return rowfile.Stream, nil
+	}
+	if regular, err := MayOverwrite(flag, path, read, force); err != nil || !regular {
+		return rowfile.Stream, err
+	}
+	kind, err := rowfile.KindOf(path)
+	if err != nil {
+		return 0, UsageError("%s %s: %v", flag, path, err)
+	}
+	return kind, nil
 }
 
 // content is what a command writes to its output. A step of EM is repeated over its own files, so a model takes the place of a model, and

@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"log/slog"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -24,6 +22,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/sink/rowfile"
 	"github.com/lca-stream/lca-stream/source"
@@ -100,39 +99,15 @@ func (f *flags) check() (err error) {
 	if f.rows == "-" && f.json {
 		return app.UsageError("--json and --rows - would both go to standard output")
 	}
-	for flag, path := range map[string]string{"--rows": f.rows, "--episodes": f.episodes} {
-		if err := f.mayWrite(flag, path); err != nil {
+	if f.rows != "" {
+		if f.kind, err = app.RowOutput("--rows", f.rows, f.inputs, f.force); err != nil {
 			return err
 		}
 	}
-	if f.rows != "" && f.rows != "-" {
-		if f.kind, err = rowfile.KindOf(f.rows); err != nil {
-			return app.UsageError("--rows %s: %v", f.rows, err)
-		}
+	if f.episodes != "" {
+		_, err = app.MayOverwrite("--episodes", f.episodes, f.inputs, f.force)
 	}
-	return nil
-}
-
-// mayWrite refuses an output over a file.
-func (f *flags) mayWrite(flag, path string) error {
-	if path == "" || path == "-" {
-		return nil
-	}
-	switch info, err := os.Stat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return err
-	case !info.Mode().IsRegular():
-		return nil
-	}
-	if err := app.NotRead(path, f.inputs); err != nil {
-		return err
-	}
-	if !f.force {
-		return fmt.Errorf("%s %s exists already: name another file, or overwrite it with --force", flag, path)
-	}
-	return nil
+	return err
 }
 
 // Result is the JSON object of --json. What is not known is null.
@@ -216,6 +191,9 @@ func (b *backtest) prepare() (err error) {
 		if b.columns.model = f.key; f.key == "" {
 			return app.UsageError("model.by is %s, and rows of files have no key: say with --key which column it is in, or --set model.by=none", by)
 		}
+	}
+	if pinned := b.config.Transform.PinVersion; pinned != 0 {
+		return app.UsageError("transform.pin_version is %d, and a backtest scores with the newest version: say --set transform.pin_version=0", pinned)
 	}
 	if b.until, err = parseUntil(f.until, f.time != ""); err != nil {
 		return err
@@ -312,13 +290,7 @@ func (b *backtest) begin(rec arrow.Record) error {
 	if err != nil {
 		return err
 	}
-	if len(leftOut) > 0 {
-		reasons := make([]string, len(leftOut))
-		for i, j := range leftOut {
-			reasons[i] = j.Column.Name + ": " + j.Reason
-		}
-		b.log.Warn("not every column of numbers is learnt; name the columns with --features to choose others", "learnt", features.Names, "left_out", reasons)
-	}
+	learn.WarnLeftOut(b.log, features, leftOut)
 	b.learnt = project(b.schema, minibatch.ColumnsOf(features.Names))
 	b.lanes = lanes{config: b.config, log: b.log, features: features.Names}
 	if err := b.lanes.open(); err != nil {
@@ -375,7 +347,7 @@ func (b *backtest) part(ctx context.Context, rec arrow.Record, c *cells, from, t
 	if b.columns.model == "" {
 		part := rec.NewSlice(int64(from), int64(to))
 		defer part.Release()
-		return b.lanes.one.rows(ctx, part, func(first int, made scored) {
+		return b.lanes.one.rows(ctx, part, func(i int) origin { return c.origin(from + i) }, func(first int, made scored) {
 			for i := range int(made.rows.NumRows()) {
 				done[from+first+i] = made.row(i)
 			}
@@ -401,9 +373,10 @@ func (b *backtest) part(ctx context.Context, rec arrow.Record, c *cells, from, t
 		if err != nil {
 			return err
 		}
-		err = l.rows(ctx, own, func(first int, made scored) {
+		rows := groups[value]
+		err = l.rows(ctx, own, func(i int) origin { return c.origin(rows[i]) }, func(first int, made scored) {
 			for i := range int(made.rows.NumRows()) {
-				done[groups[value][first+i]] = made.row(i)
+				done[rows[first+i]] = made.row(i)
 			}
 		})
 		own.Release()

@@ -100,6 +100,25 @@ func (v *cells) at(i int) moment {
 	return v.times[i]
 }
 
+// origin is what the message of a row would say of it.
+type origin struct {
+	key []byte
+	at  time.Time // zero: it is not known
+}
+
+// origin is that of a row.
+func (v *cells) origin(i int) (o origin) {
+	if v.key.Len() > 0 {
+		if value, ok := v.key.At(i); ok {
+			o.key = []byte(value)
+		}
+	}
+	if at := v.at(i); at.known {
+		o.at = time.UnixMicro(at.micros)
+	}
+	return o
+}
+
 // moment is the time of a row.
 type moment struct {
 	micros int64 // since 1970

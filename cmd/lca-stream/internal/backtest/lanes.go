@@ -70,7 +70,6 @@ func (s *lanes) open() (err error) {
 		return err
 	}
 	s.engines = transform.NewEngines(1, 8<<20)
-	s.column = s.config.Transform.Column + "_score"
 	_, about, _ := checkpoint.CheckpointBytes(s.learner.Neighbours, len(s.features))
 	s.each = 2 * int64(about) // what a learner needs to find its way in its state is about as much again
 	if !s.config.Model.By.Keyed() {
@@ -115,11 +114,15 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	if _, err := l.learner.Rewind(context.Background()); err != nil {
 		return nil, err
 	}
+	invalid := c.Source.OnInvalid
+	if invalid == reject.RejectRow { // its message is set aside, and the others go on
+		invalid = reject.NullRow
+	}
 	out := system.OutputOf(c)
 	out.Passthrough, out.Models, out.Score = false, false, true
 	l.offline = transform.NewOffline(nil, transform.TransformConfig{
 		Columns: l.learner.Columns, Output: out, Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
-		OnInvalid: c.Source.OnInvalid, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
+		OnInvalid: invalid, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
 	})
 	return l, nil
 }
@@ -183,20 +186,20 @@ func (s scored) score() (float32, bool) {
 	return col.Value(s.at), col.IsValid(s.at)
 }
 
-// rows scores rows with the newest version and then learns them, minibatch by minibatch. take gets what they have become.
-func (l *lane) rows(ctx context.Context, rec arrow.Record, take func(first int, made scored)) error {
+// rows scores rows with the newest version and then learns them, minibatch by minibatch. of says where a row comes from, and take gets what rows have become.
+func (l *lane) rows(ctx context.Context, rec arrow.Record, of func(i int) origin, take func(first int, made scored)) error {
 	n := rec.NumRows()
 	for from := int64(0); from < n; {
 		part := rec.NewSlice(from, min(n, from+int64(l.learner.Room())))
 		err := l.score(ctx, part)
 		first := int(from)
 		for _, made := range l.made {
-			take(first, scored{rows: made, id: l.id, version: l.adopted, column: made.Schema().FieldIndices(l.column)[0]})
+			take(first, scored{rows: made, id: l.id, version: l.adopted, column: l.judged(made.Schema())})
 			first += int(made.NumRows())
 		}
 		// What scores the last rows of a series together has its place here: part is scored by version l.adopted, and not yet learnt.
 		if err == nil {
-			err = l.learn(ctx, part)
+			err = l.learn(ctx, part, func(i int) origin { return of(int(from) + i) })
 		}
 		from += part.NumRows()
 		part.Release()
@@ -205,6 +208,17 @@ func (l *lane) rows(ctx context.Context, rec arrow.Record, take func(first int, 
 		}
 	}
 	return nil
+}
+
+// judged is the column of the best score that there is.
+func (s *lanes) judged(schema *arrow.Schema) int {
+	for _, suffix := range []string{"_recent_score", "_score"} {
+		s.column = s.config.Transform.Column + suffix
+		if at := schema.FieldIndices(s.column); len(at) == 1 {
+			return at[0]
+		}
+	}
+	panic("lca-stream: internal error: rows are not scored")
 }
 
 // score whitens and scores rows with the version that is adopted, into made. Without one the results are null.
@@ -226,21 +240,19 @@ func (l *lane) score(ctx context.Context, part arrow.Record) error {
 	})
 }
 
-// learn learns rows, and adopts the version that they may have made due. In a live pipeline the rows of a partition are told apart by their
-// messages, here one for each row, and those of a model of a key by their number.
-func (l *lane) learn(ctx context.Context, part arrow.Record) error {
+// learn learns rows, each as a message of its own, and adopts the version that they may have made due. In a live pipeline the rows of a partition are told
+// apart by their messages, and those of a model of a key by their number.
+func (l *lane) learn(ctx context.Context, part arrow.Record, of func(i int) origin) error {
 	l.msgs = l.msgs[:0]
-	n := part.NumRows()
-	if l.keyed {
-		l.msgs = append(l.msgs, source.Message{Partition: l.partition(), Offset: l.row, Row: int(l.row) + 1, Record: part})
-	} else {
-		for i := range n {
-			one := part.NewSlice(i, i+1)
-			defer one.Release()
-			l.msgs = append(l.msgs, source.Message{Partition: l.partition(), Offset: l.row + i, Record: one})
+	for i := range int(part.NumRows()) {
+		from := of(i)
+		m := source.Message{Partition: l.partition(), Offset: l.row, Key: from.key, Time: from.at, Record: part.NewSlice(int64(i), int64(i+1))}
+		defer m.Record.Release()
+		if l.row++; l.keyed {
+			m.Row = int(l.row)
 		}
+		l.msgs = append(l.msgs, m)
 	}
-	l.row += n
 	work, err := l.learner.Do(ctx, source.Batch{Messages: l.msgs})
 	if err != nil {
 		return err

@@ -92,7 +92,7 @@ func expect(ctx context.Context, p *app.Program, f expectFlags) error {
 	if err := app.NamedOnce(f.inputs); err != nil {
 		return err
 	}
-	if err := app.NotRead(f.output, append(slices.Clone(f.inputs), f.model)); err != nil {
+	if err := app.NotRead("--output", f.output, append(slices.Clone(f.inputs), f.model)); err != nil {
 		return err
 	}
 	if err := app.MayWriteStream(f.output, app.ContentSums, f.force); err != nil {

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -73,28 +71,7 @@ func (f *offlineFlags) check(o *app.Options) (rowfile.Kind, error) {
 	if err := app.NamedOnce(f.inputs); err != nil {
 		return 0, err
 	}
-	if f.output == "-" {
-		return rowfile.Stream, nil
-	}
-	switch info, err := os.Stat(f.output); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return 0, err
-	case !info.Mode().IsRegular(): // a pipe or a device has no extension
-		return rowfile.Stream, nil
-	default:
-		if err := app.NotRead(f.output, append(slices.Clone(f.inputs), f.model)); err != nil {
-			return 0, err
-		}
-		if !f.force {
-			return 0, fmt.Errorf("%s exists already: name another file, or overwrite it with --force", f.output)
-		}
-	}
-	kind, err := rowfile.KindOf(f.output)
-	if err != nil {
-		return 0, app.UsageError("--output %s: %v", f.output, err)
-	}
-	return kind, nil
+	return app.RowOutput("--output", f.output, append(slices.Clone(f.inputs), f.model), f.force)
 }
 
 // transformFiles whitens the rows of files and pipes with one model.
