@@ -21,10 +21,12 @@ package embedded
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
@@ -57,11 +59,20 @@ type Broker struct {
 	stop    chan struct{}
 	stopped sync.WaitGroup
 	once    sync.Once
+
+	mu      sync.Mutex          // held while a topic is compacted; nothing is written meanwhile
+	written map[string]struct{} // topics that transactions have written to
 }
 
-// sweepEvery is the interval of retention and compaction; between two runs a partition can grow by what a producer
-// writes in that time.
-const sweepEvery = time.Second
+const (
+	// sweepEvery is the interval of retention and compaction; between two runs a partition can grow by what a producer
+	// writes in that time.
+	sweepEvery = time.Second
+	// compactAgain is when compaction is tried again that an open transaction has put off.
+	compactAgain = 20 * time.Millisecond
+	// never is longer than any broker runs, in milliseconds.
+	never = "8640000000"
+)
 
 // Start returns a broker that accepts connections.
 func Start(c Config) (*Broker, error) {
@@ -85,7 +96,8 @@ func Start(c Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded: start the broker: %w", err)
 	}
-	b := &Broker{cluster: cluster, stop: make(chan struct{})}
+	b := &Broker{cluster: cluster, stop: make(chan struct{}), written: map[string]struct{}{}}
+	cluster.ControlKey(int16(kmsg.Produce), b.noteWritten)
 	b.stopped.Add(1)
 	go b.sweep()
 	return b, nil
@@ -95,6 +107,8 @@ func brokerConfigs(c Config) map[string]string {
 	m := map[string]string{
 		"log.retention.bytes": strconv.FormatInt(c.RetentionBytes, 10),
 		"log.segment.bytes":   strconv.FormatInt(c.SegmentBytes, 10),
+
+		"log.cleaner.backoff.ms": never, // sweep compacts
 	}
 	if c.MaxMessageBytes > 0 {
 		m["message.max.bytes"] = strconv.FormatInt(c.MaxMessageBytes, 10)
@@ -105,21 +119,66 @@ func brokerConfigs(c Config) map[string]string {
 	return m
 }
 
-// sweep drops what retention and compaction allow to drop. The broker's own timer starts only when a topic uses it,
-// and has a period of an hour.
+// sweep drops what retention and compaction allow to drop.
 func (b *Broker) sweep() {
 	defer b.stopped.Done()
-	tick := time.NewTicker(sweepEvery)
-	defer tick.Stop()
+	timer := time.NewTimer(sweepEvery)
+	defer timer.Stop()
 	for {
 		select {
 		case <-b.stop:
 			return
-		case <-tick.C:
-			b.cluster.Compact()
+		case <-timer.C:
 			b.cluster.ApplyRetention()
+			next := sweepEvery
+			if !b.Compact() {
+				next = compactAgain
+			}
+			timer.Reset(next)
 		}
 	}
+}
+
+// noteWritten notes the topics of a transaction, and waits until none is compacted. The broker does what is asked of it after that, before anything else.
+func (b *Broker) noteWritten(r kmsg.Request) (kmsg.Response, error, bool) { //nolint:revive // the broker's signature
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := r.(*kmsg.ProduceRequest)
+	for i := range p.Topics {
+		if p.TransactionID == nil {
+			break
+		}
+		name := p.Topics[i].Topic
+		if info := b.cluster.TopicIDInfo(p.Topics[i].TopicID); name == "" && info != nil {
+			name = info.Topic
+		}
+		b.written[name] = struct{}{}
+	}
+	return nil, nil, false
+}
+
+// Compact compacts, unless a transaction is open in a compacted topic: the broker inside would let records that may be aborted take the place of those
+// before them. Kafka's cleaner does not look beyond the last stable offset.
+func (b *Broker) Compact() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for name := range b.written {
+		info := b.cluster.TopicInfo(name)
+		if info == nil {
+			delete(b.written, name)
+			continue
+		}
+		if policy := info.Configs["cleanup.policy"]; policy == nil || !strings.Contains(*policy, "compact") {
+			continue
+		}
+		for _, p := range b.cluster.PartitionInfos(name) {
+			if p.LastStableOffset < p.HighWatermark {
+				return false
+			}
+		}
+	}
+	b.cluster.Compact()
+	return true
 }
 
 // Addr returns the address for clients: the first one of Addrs.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"runtime"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 
 	"github.com/lca-stream/lca-stream/internal/embedded"
@@ -137,6 +139,61 @@ func TestCompactedTopicKeepsEveryKey(t *testing.T) {
 	for key := range byte(8) {
 		if newest[key] != 19 {
 			t.Errorf("key %d: newest value %d, want 19", key, newest[key])
+		}
+	}
+}
+
+// A record of an open transaction does not take the place of the committed one before it, because the transaction may be aborted: a model whose learner is killed
+// in a transaction would have lost its checkpoint.
+func TestCompactionPassesOverOpenTransactions(t *testing.T) {
+	for _, second := range []bool{false, true} {
+		b := start(t, embedded.Config{Transactions2: second})
+		if err := b.CreateTopic("state", 1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+			t.Fatal(err)
+		}
+		writer, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("writer"), kgo.DefaultProduceTopic("state"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(writer.Close)
+		put := func(end kgo.TransactionEndTry, keys ...string) {
+			if err := writer.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			for _, key := range keys { // a batch each
+				if err := writer.ProduceSync(t.Context(), kgo.KeyStringRecord(key, fmt.Sprint(end))).FirstErr(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if end == kgo.TryAbort && b.Compact() {
+				t.Error("compacted while a transaction is open")
+			}
+			if err := writer.EndTransaction(t.Context(), end); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(kgo.TryCommit, "k", "last")
+		put(kgo.TryAbort, "k", "last")
+		if !b.Compact() {
+			t.Error("not compacted, and no transaction is open")
+		}
+		reader, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.ConsumeTopics("state"), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(reader.Close)
+		found := map[string]string{}
+		for len(found) < 2 && t.Context().Err() == nil {
+			soon, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			got := reader.PollFetches(soon)
+			cancel()
+			if err := got.Err(); err != nil {
+				t.Fatalf("%v are left: %v", found, err)
+			}
+			got.EachRecord(func(r *kgo.Record) { found[string(r.Key)] = string(r.Value) })
+		}
+		if found["k"] != "true" || found["last"] != "true" {
+			t.Errorf("%v are left", found)
 		}
 	}
 }
