@@ -78,7 +78,7 @@ func (k *KeyedModels) Index(partition int32) *ModelIndex {
 		return f.ModelIndex
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	f := &following{&ModelIndex{Models: k, partition: partition}, stop, make(chan struct{})}
+	f := &following{&ModelIndex{models: k, partition: partition}, stop, make(chan struct{})}
 	k.indexes[partition] = f
 	go func() {
 		defer close(f.done)
@@ -111,12 +111,12 @@ func (k *KeyedModels) Keep(partitions []int32) {
 
 // leave puts the models of a partition out of memory.
 func (x *ModelIndex) leave() {
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
-	for _, e := range x.Entries {
-		x.Models.Cache.remove(e.loaded.Load())
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	for _, e := range x.entries {
+		x.models.Cache.remove(e.loaded.Load())
 	}
-	x.Models.Stats.Models.Drop(x.partition)
+	x.models.Stats.Models.Drop(x.partition)
 }
 
 // left says that a model is no longer in memory.
@@ -190,14 +190,14 @@ func (k *KeyedModels) CatchUp(ctx context.Context, partition int32) error {
 // ModelIndex knows where the newest snapshot of each model of a partition lies on the snapshot topic. It is made of keys, headers
 // and checksums alone: what is between them is fetched when rows ask for the model.
 type ModelIndex struct {
-	Models    *KeyedModels
+	models    *KeyedModels
 	partition int32
 
 	follower
 	spans snapshot.Spans // of run
 
-	Mu      sync.Mutex // guards the fields below and the places of entries; never held while waiting
-	Entries map[string]*ModelEntry
+	mutex   sync.Mutex // guards the fields below and the places of entries; never held while waiting
+	entries map[string]*ModelEntry
 
 	// The state of the stage.
 	Windows uint64
@@ -214,7 +214,7 @@ type ModelIndex struct {
 
 // ModelEntry is what is known of one model.
 type ModelEntry struct {
-	Newest, former modelPlace // guarded by the mutex of the index
+	newest, former modelPlace // guarded by the mutex of the index
 	served         uint64     // the newest version that rows were whitened with; so too
 	own            bool       // our group has published it; so too
 
@@ -230,25 +230,25 @@ type ModelEntry struct {
 
 // modelPlace is where a snapshot lies; the zero value is nowhere.
 type modelPlace struct {
-	Version                   uint64
-	First, Last               int64
+	version                   uint64
+	first, last               int64
 	bytes, slot               int32
 	model, neighbours, scores int32 // chunks
 }
 
 func placeOf(s *snapshot.Span) modelPlace {
 	return modelPlace{
-		Version: s.Version, First: s.First, Last: s.Last, bytes: int32(s.Bytes), slot: int32(s.Slot),
+		version: s.Version, first: s.First, last: s.Last, bytes: int32(s.Bytes), slot: int32(s.Slot),
 		model: int32(s.Chunks.Model), neighbours: int32(s.Chunks.Neighbours), scores: int32(s.Scores),
 	}
 }
 
 // usable reports whether rows may be whitened with it: versions never go back.
-func (e *ModelEntry) usable() bool { return e.Newest.Version > 0 && e.Newest.Version >= e.served }
+func (e *ModelEntry) usable() bool { return e.newest.version > 0 && e.newest.version >= e.served }
 
 // run follows the partition until ctx ends. It returns errors that no retry can cure.
 func (x *ModelIndex) run(ctx context.Context) error {
-	log := x.Models.Log.With("topic", x.Models.Topic, "partition", x.partition)
+	log := x.models.Log.With("topic", x.models.Topic, "partition", x.partition)
 	return x.follow(ctx, log, func(ctx context.Context) error { return x.tail(ctx, log) }, x.forget)
 }
 
@@ -256,25 +256,25 @@ func (x *ModelIndex) run(ctx context.Context) error {
 func (x *ModelIndex) forget() {
 	x.spans = snapshot.Spans{}
 	x.advance(0)
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
-	for _, e := range x.Entries {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	for _, e := range x.entries {
 		if m := e.loaded.Load(); m != nil {
 			e.served = max(e.served, m.Version)
 		}
-		e.Newest, e.former = modelPlace{}, modelPlace{}
+		e.newest, e.former = modelPlace{}, modelPlace{}
 	}
 }
 
 func (x *ModelIndex) tail(ctx context.Context, log *slog.Logger) error {
-	from, err := x.Models.Open(ctx, x.partition, x.position())
+	from, err := x.models.Open(ctx, x.partition, x.position())
 	if err != nil {
 		return err
 	}
 	for {
 		got, err := x.fetch(ctx, log, from)
 		if err == nil {
-			err = x.Take(&got)
+			err = x.take(&got)
 		}
 		if err != nil {
 			return err
@@ -282,22 +282,22 @@ func (x *ModelIndex) tail(ctx context.Context, log *slog.Logger) error {
 	}
 }
 
-// Take adds what was fetched.
-func (x *ModelIndex) Take(got *source.Fetched) error {
+// take adds what was fetched.
+func (x *ModelIndex) take(got *source.Fetched) error {
 	for i := range got.Records {
 		r := &got.Records[i]
 		whole, gone, err := x.spans.Add(r.Key, r.Value, r.Headers, r.Offset)
 		switch {
 		case err != nil:
-			x.Models.Log.Error("a snapshot chunk is unusable; the current model stays", "partition", x.partition, "offset", r.Offset, "error", err)
-		case whole != nil && whole.ModelID == x.Models.ModelID:
-			return checkpoint.AllRowsThere(x.Models.Topic, whole.ModelID)
+			x.models.Log.Error("a snapshot chunk is unusable; the current model stays", "partition", x.partition, "offset", r.Offset, "error", err)
+		case whole != nil && whole.ModelID == x.models.ModelID:
+			return checkpoint.AllRowsThere(x.models.Topic, whole.ModelID)
 		case whole != nil:
 			if err := x.otherBy(whole); err != nil {
 				return err
 			}
 			if x.add(whole) {
-				x.Models.Stats.Models.Update(whole.ModelID, func(r *stats.ModelRow) { r.Version = max(r.Version, whole.Version) })
+				x.models.Stats.Models.Update(whole.ModelID, func(r *stats.ModelRow) { r.Version = max(r.Version, whole.Version) })
 			}
 		case gone != nil:
 			x.remove(gone)
@@ -309,21 +309,21 @@ func (x *ModelIndex) Take(got *source.Fetched) error {
 
 // otherBy refuses a snapshot that our group has published with another model.by.
 func (x *ModelIndex) otherBy(s *snapshot.Span) error {
-	if _, ours := x.valueOf(s.ModelID); !ours || x.Models.Group != "" && s.Group != x.Models.Group {
+	if _, ours := x.valueOf(s.ModelID); !ours || x.models.Group != "" && s.Group != x.models.Group {
 		return nil
 	}
-	return checkpoint.OtherBy(x.Models.Topic, s.ModelID, s.By, x.Models.By)
+	return checkpoint.OtherBy(x.models.Topic, s.ModelID, s.By, x.models.By)
 }
 
 // valueOf returns the value of model.by that a model id of this partition stands for.
 func (x *ModelIndex) valueOf(id string) (string, bool) {
 	base, partition, value, ok := modelkey.Split(id)
-	return string(value), ok && base == x.Models.ModelID && partition == x.partition
+	return string(value), ok && base == x.models.ModelID && partition == x.partition
 }
 
 // ID is the id of the model of a value.
 func (x *ModelIndex) ID(value string) string {
-	return modelkey.ID(x.Models.ModelID, x.partition, []byte(value))
+	return modelkey.ID(x.models.ModelID, x.partition, []byte(value))
 }
 
 // add takes in a whole snapshot. It returns false for one that is not used.
@@ -332,33 +332,33 @@ func (x *ModelIndex) add(s *snapshot.Span) bool {
 	if !ok {
 		return false // of another pipeline
 	}
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
-	e := x.Entries[value]
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	e := x.entries[value]
 	if e == nil {
-		if x.Entries == nil {
-			x.Entries = map[string]*ModelEntry{}
+		if x.entries == nil {
+			x.entries = map[string]*ModelEntry{}
 		}
 		e = &ModelEntry{}
-		x.Entries[value] = e
+		x.entries[value] = e
 	}
-	own := x.Models.Group == "" || s.Group == "" || s.Group == x.Models.Group
+	own := x.models.Group == "" || s.Group == "" || s.Group == x.models.Group
 	if !own && e.own {
 		return false // it was here before our group published versions of its own, or is another pipeline's by mistake
 	}
 	e.own = e.own || own
 	at := placeOf(s)
 	switch {
-	case s.Version == e.Newest.Version: // written again
-		e.Newest = at
-	case s.Version < e.Newest.Version:
+	case s.Version == e.newest.version: // written again
+		e.newest = at
+	case s.Version < e.newest.version:
 		return false
-	case e.Newest.slot != at.slot && e.Newest.Version > 0:
-		e.former, e.Newest = e.Newest, at
+	case e.newest.slot != at.slot && e.newest.version > 0:
+		e.former, e.newest = e.newest, at
 	case e.former.slot == at.slot:
-		e.former, e.Newest = modelPlace{}, at
+		e.former, e.newest = modelPlace{}, at
 	default:
-		e.Newest = at
+		e.newest = at
 	}
 	return true
 }
@@ -369,23 +369,23 @@ func (x *ModelIndex) remove(d *snapshot.Deleted) {
 	if !ok {
 		return
 	}
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
-	e := x.Entries[value]
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	e := x.entries[value]
 	if e == nil {
 		return
 	}
 	if e.former.holds(d) {
 		e.former = modelPlace{}
 	}
-	if e.Newest.holds(d) {
-		e.Newest, e.former = e.former, modelPlace{}
+	if e.newest.holds(d) {
+		e.newest, e.former = e.former, modelPlace{}
 	}
-	if e.Newest.Version == 0 {
-		delete(x.Entries, value)
-		x.Models.Cache.remove(e.loaded.Load())
-		x.Models.Stats.ModelCounts("transform").Retired.Add(1)
-		x.Models.Stats.Models.Remove(d.ModelID)
+	if e.newest.version == 0 {
+		delete(x.entries, value)
+		x.models.Cache.remove(e.loaded.Load())
+		x.models.Stats.ModelCounts("transform").Retired.Add(1)
+		x.models.Stats.Models.Remove(d.ModelID)
 	}
 }
 
@@ -393,60 +393,60 @@ func (x *ModelIndex) remove(d *snapshot.Deleted) {
 func (p *modelPlace) holds(d *snapshot.Deleted) bool {
 	chunks := snapshot.Chunks{Model: int(p.model), Neighbours: int(p.neighbours)}
 	s := snapshot.Span{ModelID: d.ModelID, Slot: int(p.slot), Chunks: chunks, Scores: int(p.scores)}
-	return p.Version > 0 && s.Deletes(d)
+	return p.version > 0 && s.Deletes(d)
 }
 
 // Find returns what is known of a model; nil: there is none.
 func (x *ModelIndex) Find(value []byte) *ModelEntry {
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
-	return x.Entries[string(value)]
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	return x.entries[string(value)]
 }
 
 // FindText is find for text.
 func (x *ModelIndex) FindText(value string) *ModelEntry {
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
-	return x.Entries[value]
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	return x.entries[value]
 }
 
 // Place returns where the newest snapshot of a model lies, and the model if that is in memory. It returns false if there is
 // none. What it returns is going to be used.
 func (x *ModelIndex) Place(e *ModelEntry) (at modelPlace, m *LoadedModel, ok bool) {
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
 	if !e.usable() {
 		return modelPlace{}, nil, false
 	}
-	if m = e.loaded.Load(); m != nil && m.Version != e.Newest.Version {
+	if m = e.loaded.Load(); m != nil && m.Version != e.newest.version {
 		m = nil
 	}
 	if m != nil {
 		e.served = m.Version
 	}
-	return e.Newest, m, true
+	return e.newest, m, true
 }
 
 // serve says that a model is going to be used.
 func (x *ModelIndex) serve(e *ModelEntry, version uint64) {
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
 	e.served = max(e.served, version)
 }
 
 // giveUp forgets a snapshot that cannot be used, unless a newer one has come. The one before it is the newest then.
 func (x *ModelIndex) giveUp(e *ModelEntry, at modelPlace) {
-	x.Mu.Lock()
-	defer x.Mu.Unlock()
-	if e.Newest.Version == at.Version && e.Newest.First == at.First {
-		e.Newest, e.former = e.former, modelPlace{}
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if e.newest.version == at.version && e.newest.first == at.first {
+		e.newest, e.former = e.former, modelPlace{}
 	}
 }
 
 // catchUp waits until everything that was committed to the partition at the time of the call has been read; see Follow.CatchUp. It
 // looks at the end again then: what was compacted away before it was read has newer records behind the first end.
 func (x *ModelIndex) catchUp(ctx context.Context) error {
-	end := func(ctx context.Context) (int64, error) { return x.Models.End(ctx, x.partition) }
+	end := func(ctx context.Context) (int64, error) { return x.models.End(ctx, x.partition) }
 	if err := x.awaitEnd(ctx, end); err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ type Wanted struct {
 	chunks []source.Record // as far as they have been read
 	kept   int             // those of them that are copies
 	read   bool            // all was read that is there
-	Err    error           // why there is no model of it
+	err    error           // why there is no model of it
 }
 
 // Estimate is about how many bytes the model takes in memory.
@@ -60,8 +60,8 @@ func (x *ModelIndex) Load(ctx context.Context, all []*Wanted, take func(read []*
 			return fmt.Errorf("pipeline: the newest snapshot of model %q was not at its offset %d times in a row", x.ID(all[0].Value), mostLookups)
 		}
 		all = slices.Clone(all) // the caller's has all of them
-		slices.SortFunc(all, func(a, b *Wanted) int { return cmp.Compare(a.At.First, b.At.First) })
-		if err := x.Fetch(ctx, all, take); err != nil {
+		slices.SortFunc(all, func(a, b *Wanted) int { return cmp.Compare(a.At.first, b.At.first) })
+		if err := x.fetchAll(ctx, all, take); err != nil {
 			return err
 		}
 		again, err := x.unusable(all)
@@ -85,13 +85,13 @@ func (x *ModelIndex) Load(ctx context.Context, all []*Wanted, take func(read []*
 func (x *ModelIndex) unusable(all []*Wanted) (again []*Wanted, err error) {
 	for _, w := range all {
 		switch {
-		case w.Err == nil:
-		case errors.Is(w.Err, snapshot.ErrIncomplete):
+		case w.err == nil:
+		case errors.Is(w.err, snapshot.ErrIncomplete):
 			again = append(again, w)
-		case errors.Is(w.Err, snapshot.ErrNewer) && w.Entry.served == 0:
-			return nil, &reject.Stop{Err: w.Err, Remedy: "use that release; or go on under another snapshot.model_id"}
+		case errors.Is(w.err, snapshot.ErrNewer) && w.Entry.served == 0:
+			return nil, &reject.Stop{Err: w.err, Remedy: "use that release; or go on under another snapshot.model_id"}
 		default:
-			x.Models.faults.say(x.Models.Log, "a snapshot is unusable; the one before it is used, if there is one", x.ID(w.Value), w.At.Version, w.Err)
+			x.models.faults.say(x.models.Log, "a snapshot is unusable; the one before it is used, if there is one", x.ID(w.Value), w.At.version, w.err)
 			x.giveUp(w.Entry, w.At)
 			again = append(again, w)
 		}
@@ -102,21 +102,21 @@ func (x *ModelIndex) unusable(all []*Wanted) (again []*Wanted, err error) {
 // Make makes the model of a snapshot of which all was read that is there, and takes it into memory, or lets it pass if it may. It returns false
 // if that is not a model.
 func (x *ModelIndex) Make(w *Wanted, mayPass bool) bool {
-	passes := !x.Models.Cache.admits(w.Entry, w.Estimate()) && mayPass
+	passes := !x.models.Cache.admits(w.Entry, w.Estimate()) && mayPass
 	m, err := x.made(w, passes)
-	w.Err, w.chunks, w.kept = err, nil, 0
+	w.err, w.chunks, w.kept = err, nil, 0
 	if err != nil {
 		return false
 	}
 	x.serve(w.Entry, m.Version)
 	w.Entry.Using = m
 	if passes {
-		x.Models.Cache.passed()
+		x.models.Cache.passed()
 	} else {
-		x.Models.Cache.put(m, w.Reserved)
+		x.models.Cache.put(m, w.Reserved)
 		w.Reserved = 0
 	}
-	x.Models.show(m)
+	x.models.show(m)
 	return true
 }
 
@@ -128,22 +128,22 @@ func (x *ModelIndex) again(w *Wanted) bool {
 		w.gone = 0
 	}
 	if w.gone++; ok && m == nil && at == w.At && w.gone == surely {
-		x.Models.faults.say(x.Models.Log, "a snapshot is no longer on the topic; the one before it is used, if there is one", x.ID(w.Value), at.Version, errors.New("it was deleted, and nothing newer has come"))
+		x.models.faults.say(x.models.Log, "a snapshot is no longer on the topic; the one before it is used, if there is one", x.ID(w.Value), at.version, errors.New("it was deleted, and nothing newer has come"))
 		x.giveUp(w.Entry, at)
 		at, m, ok = x.Place(w.Entry)
 	}
 	if ok && m == nil {
-		w.At, w.read, w.Err = at, false, nil
+		w.At, w.read, w.err = at, false, nil
 		return true
 	}
 	if w.Entry.Using = m; m != nil {
-		x.Models.Cache.Pin(m)
+		x.models.Cache.Pin(m)
 	}
 	return false
 }
 
-// Fetch reads snapshots and hands them to take. It waits for brokers that do not answer.
-func (x *ModelIndex) Fetch(ctx context.Context, all []*Wanted, take func(read []*Wanted) error) error {
+// fetchAll reads snapshots and hands them to take. It waits for brokers that do not answer.
+func (x *ModelIndex) fetchAll(ctx context.Context, all []*Wanted, take func(read []*Wanted) error) error {
 	var refused error
 	hand := func(read []*Wanted) error {
 		if len(read) == 0 {
@@ -187,7 +187,7 @@ func (x *ModelIndex) patiently(ctx context.Context, try func() error) error {
 		case sink.Permanent(err):
 			return err
 		}
-		x.Models.Log.Warn("cannot fetch models; rows wait for them", "partition", x.partition, "error", err, "retry_in", wait)
+		x.models.Log.Warn("cannot fetch models; rows wait for them", "partition", x.partition, "error", err, "retry_in", wait)
 		retry.Sleep(ctx, wait)
 	}
 }
@@ -196,9 +196,9 @@ func (x *ModelIndex) patiently(ctx context.Context, try func() error) error {
 // kept than of those that are not whole yet.
 func (x *ModelIndex) read(ctx context.Context, all []*Wanted, hand func(read []*Wanted) error) (left []*Wanted, err error) {
 	for next := int64(-1); len(all) > 0; {
-		from := all[0].At.First
+		from := all[0].At.first
 		if x.loader == nil {
-			if x.loader, err = x.Models.Open(ctx, x.partition, from); err != nil {
+			if x.loader, err = x.models.Open(ctx, x.partition, from); err != nil {
 				return all, err
 			}
 			x.loader.Reuse()
@@ -216,7 +216,7 @@ func (x *ModelIndex) read(ctx context.Context, all []*Wanted, hand func(read []*
 		next = got.Next
 		share(got.Records, all)
 		n := 0
-		for n < len(all) && all[n].At.Last < next {
+		for n < len(all) && all[n].At.last < next {
 			n++
 		}
 		read := all[:n]
@@ -224,7 +224,7 @@ func (x *ModelIndex) read(ctx context.Context, all []*Wanted, hand func(read []*
 		if err := hand(read); err != nil {
 			return all, err
 		}
-		for i := 0; i < len(all) && all[i].At.First < next; i++ {
+		for i := 0; i < len(all) && all[i].At.first < next; i++ {
 			all[i].keep()
 		}
 	}
@@ -245,12 +245,12 @@ func (w *Wanted) keep() {
 
 // together returns the offset behind the snapshots, of the first ones, that are read without seeking between them.
 func together(all []*Wanted) int64 {
-	last := all[0].At.Last
+	last := all[0].At.last
 	for _, w := range all[1:] {
-		if w.At.First-last > mostAcross {
+		if w.At.first-last > mostAcross {
 			break
 		}
-		last = max(last, w.At.Last)
+		last = max(last, w.At.last)
 	}
 	return last + 1
 }
@@ -258,14 +258,14 @@ func together(all []*Wanted) int64 {
 // share gives records to the snapshots that they are chunks of. Snapshots may lie among each other.
 func share(records []source.Record, all []*Wanted) {
 	for _, r := range records {
-		for len(all) > 0 && all[0].At.Last < r.Offset {
+		for len(all) > 0 && all[0].At.last < r.Offset {
 			all = all[1:]
 		}
 		for _, w := range all {
-			if w.At.First > r.Offset {
+			if w.At.first > r.Offset {
 				break
 			}
-			if r.Offset <= w.At.Last {
+			if r.Offset <= w.At.last {
 				w.chunks = append(w.chunks, r)
 			}
 		}
@@ -278,9 +278,9 @@ func (x *ModelIndex) made(w *Wanted, passes bool) (*LoadedModel, error) {
 		joiner = &x.passing.joiner
 		joiner.Over = true
 	}
-	s, err := joiner.Join(x.ID(w.Value), w.At.Version, w.chunks)
+	s, err := joiner.Join(x.ID(w.Value), w.At.version, w.chunks)
 	if err == nil {
-		err = x.Models.accept(s)
+		err = x.models.accept(s)
 	}
 	if err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (x *ModelIndex) made(w *Wanted, passes bool) (*LoadedModel, error) {
 
 // ready prepares a model for whitening.
 func (x *ModelIndex) ready(e *ModelEntry, s *snapshot.Snapshot, passes bool) (*LoadedModel, error) {
-	k := x.Models
+	k := x.models
 	s.Features, s.Offsets, s.Extra = k.names.one(s.Features), nil, nil
 	view, err := s.Model.View(k.Coordinates, k.Components)
 	if err != nil {
@@ -325,7 +325,7 @@ func (x *ModelIndex) scorer(m *LoadedModel, passes bool) *lca.Scorer {
 // labels are the headers of outputs of a model. What all models have in common is in one place.
 func (x *ModelIndex) labels(id string, version uint64) []source.Header {
 	if x.common == nil {
-		x.common = x.Models.Labels("", 0, x.partition)
+		x.common = x.models.Labels("", 0, x.partition)
 	}
 	both := append(make([]byte, 0, len(id)+20), id...)
 	both = strconv.AppendUint(both, version, 10)
@@ -405,7 +405,7 @@ type modelCache struct {
 
 	mu   sync.Mutex // never held while another is taken, or while waiting
 	Used int        // bytes of all models, and of those that are being fetched
-	N    int
+	n    int
 	uses float64     // of all models
 	ring LoadedModel // ring.further was used last, ring.newer longest ago
 }
@@ -479,9 +479,9 @@ func (c *modelCache) put(m *LoadedModel, reserved int) {
 	m.entry.loaded.Store(m)
 	c.Used += m.bytes - reserved
 	m.cached, m.pins = true, 1
-	c.N++
+	c.n++
 	c.link(m)
-	c.counts.Memory.Store(int64(c.N))
+	c.counts.Memory.Store(int64(c.n))
 	c.counts.Loaded.Add(1)
 }
 
@@ -502,7 +502,7 @@ type heat struct{ count, at float64 }
 
 func (c *modelCache) heat(e *ModelEntry) float64 {
 	const uses = 16
-	return e.heat.count * math.Exp2((e.heat.at-c.uses)/float64(uses*max(c.N, 1)))
+	return e.heat.count * math.Exp2((e.heat.at-c.uses)/float64(uses*max(c.n, 1)))
 }
 
 func (c *modelCache) use(e *ModelEntry) {
@@ -567,8 +567,8 @@ func (c *modelCache) out(m *LoadedModel) {
 	m.entry.loaded.CompareAndSwap(m, nil)
 	c.unlink(m)
 	c.Used -= m.bytes
-	c.N--
-	c.counts.Memory.Store(int64(c.N))
+	c.n--
+	c.counts.Memory.Store(int64(c.n))
 }
 
 func (c *modelCache) link(m *LoadedModel) {

@@ -103,7 +103,7 @@ func BenchmarkKeyedTransform(b *testing.B) {
 		if err := fleet.CatchUp(b.Context(), 0); err != nil {
 			b.Fatal(err)
 		}
-		b.Logf("%s: the index of %d models took %v", name, len(fleet.Index(0).Entries), time.Since(begin))
+		b.Logf("%s: the index of %d models took %v", name, keys, time.Since(begin))
 		stage := keyedStage(fleet, config)
 		run(name, stage, several(c.key))
 		counts := heldBy(fleet)

@@ -90,8 +90,8 @@ func TestKeyedRowsAreThoseOfTheirModel(t *testing.T) {
 				}
 				checkKeyed(t, config, by, newest, b.Messages, work)
 				stage.Kept()
-				if used := fleet.Cache.Used; used > max(memory, 1) && fleet.Cache.N > 1 {
-					t.Fatalf("%d models take %d bytes of memory, more than %d", fleet.Cache.N, used, memory)
+				if used := fleet.Cache.Used; used > max(memory, 1) && fleet.Stats.ModelCounts("transform").Memory.Load() > 1 {
+					t.Fatalf("%d models take %d bytes of memory, more than %d", fleet.Stats.ModelCounts("transform").Memory.Load(), used, memory)
 				}
 			}
 			_, total := fleet.Stats.Models.List(0, 0, "id", false)

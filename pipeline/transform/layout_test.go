@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
-	"github.com/lca-stream/lca-stream/pipeline/models"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 )
 
@@ -20,15 +19,10 @@ func TestModelsOfAnotherByAreRefused(t *testing.T) {
 			topic.publish(s)
 			indexed := keyedModels(t, topic, modelkey.By{Place: modelkey.Key}, 1<<30)
 			indexed.Group = "g"
-			log, err := indexed.Open(t.Context(), 0, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := log.Fetch(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			err = (&models.ModelIndex{Models: indexed}).Take(&got)
+			ended := make(chan error, 2)
+			indexed.Failed = func(err error) { ended <- err }
+			go func() { ended <- indexed.CatchUp(t.Context(), 0) }()
+			err := <-ended
 			if stopped := errors.As(err, new(*reject.Stop)); stopped != (refused && ours) {
 				t.Errorf("model.by %q of group %s: %v", by, group, err)
 			}
