@@ -149,13 +149,7 @@ func (l *Learn) Finish(ctx context.Context) (pipeline.Work, error) {
 		return pipeline.Work{}, nil
 	}
 	if l.LearnRest {
-		if rest := l.batcher.Rest(); len(rest.IDs) > 0 {
-			if err := l.minibatch(ctx, rest); err != nil {
-				return pipeline.Work{}, err
-			}
-			l.batcher.Reset() // a backtest goes on
-		}
-		if err := l.endSnapshot(); err != nil {
+		if err := l.learnRest(ctx); err != nil {
 			return pipeline.Work{}, err
 		}
 		choice, err := l.learner.EndOfSet()
@@ -172,6 +166,17 @@ func (l *Learn) Finish(ctx context.Context) (pipeline.Work, error) {
 		}
 	}
 	return l.work(ctx)
+}
+
+// learnRest learns the rows that fill no minibatch. More may come: a backtest goes on, and another pass begins.
+func (l *Learn) learnRest(ctx context.Context) error {
+	if rest := l.batcher.Rest(); len(rest.IDs) > 0 {
+		if err := l.minibatch(ctx, rest); err != nil {
+			return err
+		}
+		l.batcher.Reset()
+	}
+	return l.endSnapshot()
 }
 
 // work adds the checkpoint to the pending snapshots.

@@ -2,7 +2,6 @@ package learn
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -24,6 +23,7 @@ import (
 // A round is one reading, or several where the models learn in passes. Use it so: Loop.Run for each pass, then Models, then
 // NextRound while More.
 type KeyedRange struct {
+	neverPut
 	By      modelkey.By
 	Base    string                                                          // of the models' ids
 	Part    func(source.Partition) int32                                    // the partition in a model's id
@@ -355,14 +355,6 @@ func (k *KeyedRange) NextRound() { k.full, k.pass, k.rounds = false, 0, k.rounds
 
 // Rounds is how many rounds there were.
 func (k *KeyedRange) Rounds() int { return k.rounds + 1 }
-
-// Kept does nothing, because the models of a range are put elsewhere.
-func (k *KeyedRange) Kept() {}
-
-// Rewind is never called, because nothing is put.
-func (k *KeyedRange) Rewind(context.Context) (source.Offsets, error) {
-	return nil, errors.New("pipeline: internal error: a range cannot be rewound")
-}
 
 // Nothing returns the error for a range in which no value has a row that can be learnt from.
 func (k *KeyedRange) Nothing() error {

@@ -25,6 +25,7 @@ import (
 // once. A row is kept by the hash of its identity, so the sample depends only on the range. It keeps the order in
 // which the rows were read.
 type Sample struct {
+	neverPut
 	Columns  []string // source.features
 	Rows     int      // largest number of rows, ≥ 1
 	Stats    *stats.Stats
@@ -129,12 +130,15 @@ func (s *Sample) keep(x []float64, ids []uint64, partition int32) {
 	s.Stats.LearntRows.Add(uint64(len(ids)))
 }
 
-// Kept does nothing, because a sample is never put.
-func (s *Sample) Kept() {}
+// neverPut is the part of a stage whose work is never put.
+type neverPut struct{}
 
-// Rewind is never called, because a sample is never put.
-func (s *Sample) Rewind(context.Context) (source.Offsets, error) {
-	return nil, errors.New("pipeline: internal error: a sample cannot be rewound")
+// Kept does nothing.
+func (neverPut) Kept() {}
+
+// Rewind is never called.
+func (neverPut) Rewind(context.Context) (source.Offsets, error) {
+	return nil, errors.New("pipeline: internal error: what is never put cannot be rewound")
 }
 
 // Matrix returns the sample, the features and the number of rows that were read, or the reason why there is no

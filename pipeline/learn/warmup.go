@@ -180,14 +180,8 @@ func WarnLeftOut(log *slog.Logger, f minibatch.Features, leftOut []minibatch.Jud
 // learnt at once, because the first rows do not follow the last ones.
 func (l *Learn) Restart(ctx context.Context, start source.Offsets) error {
 	if l.learner != nil {
-		if rest := l.batcher.Rest(); len(rest.IDs) > 0 {
-			if err := l.minibatch(ctx, rest); err != nil {
-				return err
-			}
-			if err := l.endSnapshot(); err != nil {
-				return err
-			}
-			l.batcher.Reset()
+		if err := l.learnRest(ctx); err != nil {
+			return err
 		}
 		l.released += uint64(l.learner.NextPass())
 	}
