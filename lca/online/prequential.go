@@ -49,21 +49,31 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 
 const (
 	judgedRows = 4000 // rows of the pool, at most, that judge a set that has ended
-	// With fewer independent rows per column than this, how a row would score that had no part in μ and C_G cannot be told from those that had.
+	// With fewer independent rows per column than this, how a row would score that had no part in the metric cannot be told from those that had.
 	judgedRowsPerColumn = 5
+	// Of a set of this many times runningRows the first metrics hardly count in the running figures.
+	longRunning = 5
 )
 
 // judgeSet sets the figures of Info to those of the current metric, once a set of rows has ended: the means over the pool, with each row scored as one that had
 // no part in it. So it is no neighbour of itself; it has no part in μ and C_G (ownPart); and for each number of C_L that the Parzen directions have for
 // themselves, the mean rises by a nat (ownNumbers). The running figures are of the metrics before it: of a few hundred rows they are mostly those
-// of the first ones, several nats above. In a set they are right when it is many times as long as the pool, and then these agree with them.
+// of the first ones, several nats above. In a long set they are right, and stay.
+//
+// Where rows of any column depend on those before them for long, a row has a part in the metric by its neighbours in time as well. If that leaves too few
+// independent ones, there are no figures.
 func (l *Learner) judgeSet() {
-	l.running = running{}
+	if l.running.Weight >= runningRows && l.counts.Since >= longRunning*runningRows {
+		return
+	}
+	if l.running.Weight < runningRows {
+		l.running = running{}
+	}
 	if l.metric == nil || l.counts.Minibatches == 0 {
 		return
 	}
 	n, p := len(l.metric.Active), l.metric.parzen
-	independent := l.moments.independent(l.gap.rows)
+	independent := l.moments.independent(max(l.gap.rows, l.gap.of(l.gap.longestLag())))
 	if independent < float64(judgedRowsPerColumn*n) {
 		return
 	}

@@ -172,7 +172,7 @@ func (f *replayFlags) publishes() bool { return f.output == "" && !f.dryRun && !
 type Result struct {
 	Rows         uint64   `json:"rows"` // usable rows of the range, or of what --every reads of it; counted once for all passes
 	Passes       int      `json:"passes"`
-	NLL          *float64 `json:"nll"` // null if too few rows were learnt
+	NLL          *float64 `json:"nll"` // of the finished model, see lca.Info; null if too few rows are independent
 	Gaussian     int      `json:"d_gaussian"`
 	Parzen       int      `json:"d_parzen"`
 	ModelVersion uint64   `json:"model_version"`
@@ -583,8 +583,12 @@ func (r *replay) report(w io.Writer, result Result) error {
 	if r.flags.json {
 		return json.NewEncoder(w).Encode(result)
 	}
-	_, err := fmt.Fprintf(w, "%d rows in %.1f s: NLL %s nats/row, %d Parzen and %d Gaussian directions\n%sversion %d to %s\nfingerprint %s\n",
-		result.Rows, result.Seconds, app.Maybe(result.NLL), result.Parzen, result.Gaussian, result.notes(), result.ModelVersion, r.target(), result.Fingerprint)
+	nll := "unknown, because too few rows are independent"
+	if result.NLL != nil {
+		nll = app.Maybe(result.NLL) + " nats/row"
+	}
+	_, err := fmt.Fprintf(w, "%d rows in %.1f s: NLL %s, %d Parzen and %d Gaussian directions\n%sversion %d to %s\nfingerprint %s\n",
+		result.Rows, result.Seconds, nll, result.Parzen, result.Gaussian, result.notes(), result.ModelVersion, r.target(), result.Fingerprint)
 	return err
 }
 
