@@ -170,9 +170,10 @@ def result(method, made_by, series, work):
         series.load()
     figures = work(series)
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    with open(path + ".part", "w") as f:
+    part = f"{path}.{os.getpid()}"
+    with open(part, "w") as f:
         json.dump({"by": made_by, "figures": figures}, f)
-    os.replace(path + ".part", path)
+    os.replace(part, path)
     return figures
 
 

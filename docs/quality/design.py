@@ -1,5 +1,9 @@
 """What is run: pure data, so that the page can be written, and checked, without any package."""
 
+# The board (board.py): the group of files without an order, and the rivals that learn the train rows alone.
+BOARD_TABLES = "table"
+BOARD_FIXED = ["row T²", "mean T²", "5-NN", "isolation forest", "half-space trees", "LODA", "random cut forest", "row and means T²"]
+
 WARMUP = 400  # rows of a machine's run that are taken for normal: the data set's own convention
 
 # Settings of lca-stream for the machine's stream, on top of configs/anomaly-scores.yaml. "shipped" is that file as it is.

@@ -78,6 +78,45 @@ def jackknife(a, b, figure):
     return (sum((d - mean) ** 2 for d in differences) * (n - 1) / n) ** .5
 
 
+def board_part(rows):
+    """The board: each method's mean AP of the groups' files, the means of the groups, and by how much it is behind the best fixed rival where that
+    is worst."""
+    found = {(r["method"], r["group"]): r for r in rows}
+    groups = [g for g in dict.fromkeys(r["group"] for r in rows) if g != design.BOARD_TABLES]
+
+    def mean(method, figure="ap"):
+        v = [found[method, g][figure]["mean"] for g in groups]
+        return sum(v) / len(v)
+
+    methods = [m for m in dict.fromkeys(r["method"] for r in rows) if (m, groups[0]) in found]
+    best = max((m for m in methods if m in design.BOARD_FIXED), key=mean)
+    columns = {}
+    for m in methods:
+        behind = min((found[m, g]["ap"]["mean"] - found[best, g]["ap"]["mean"], g) for g in groups)
+        table_row = found.get((m, design.BOARD_TABLES))
+        columns[m] = [*(found[m, g]["ap"]["mean"] for g in groups), mean(m), mean(m, "auc"), mean(m, "vus_pr"), None if m == best else behind,
+                      *(table_row and table_row[f]["mean"] for f in ("ap", "auc")), mean(m, "cpu")]
+    tops = [max((c[k] for c in columns.values() if c[k] is not None), default=None) for k in range(len(groups) + 6)]
+    body = []
+    for m, cells in columns.items():
+        shown = []
+        for k, v in enumerate(cells):
+            if v is None:
+                shown.append("–" if k != len(groups) + 3 else "")
+            elif isinstance(v, tuple):
+                shown.append(f"{v[0]:+.3f} {v[1]}".replace("-", "−"))
+            elif k == len(cells) - 1:
+                shown.append(f"{v:.2g}" if v < 10 else f"{v:.0f}")
+            else:
+                shown.append(f"**{v:.3f}**" if round(v, 3) == round(tops[k], 3) else f"{v:.3f}")
+        body.append([f"**{m}**" if m.startswith("lca") else m, *shown])
+    head = ["AP", *groups, "mean", "AUC", "VUS-PR", f"worst against {best}", "tables: AP", "AUC", "µs a row"]
+    files = {g: found[methods[0], g]["ap"]["runs"] for g in [*groups, design.BOARD_TABLES]}
+    return prose.BOARD.format(table=table(head, body), series=sum(files[g] for g in groups), tables=files[design.BOARD_TABLES],
+                              files=", ".join(f"{g} {files[g]}" for g in groups),
+                              verdict="Mean AP: " + "; ".join(f"{m} {mean(m):.3f}" for m in columns if m.startswith("lca")) + f"; {best}, the best fixed rival, {mean(best):.3f}.")
+
+
 def valve_part(rows):
     found = best_rows(rows)
     shown = [r for r, _ in found.values()]
@@ -291,7 +330,7 @@ def growth_part(rows):
 
 
 def text():
-    parts = [prose.HEAD, when_not(), losses_part()]
+    parts = [prose.HEAD, board_part(store.load("board")), when_not(), losses_part()]
     for name, part in [("valve", valve_part), ("fleet", fleet_part), ("clusters", clusters_part), ("floors", floors_part),
                        ("streams", lambda rows: targets_part()), ("growth", growth_part)]:
         rows = store.load(name)
