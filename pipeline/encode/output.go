@@ -534,23 +534,25 @@ const MostWhitened = 128 << 20
 
 // Refused gives an error of a message the code under which the message is set aside.
 func Refused(m *source.Message, err error) *source.RecordError {
+	return reject.Bad(m, CodeOf(err), err)
+}
+
+// CodeOf returns the code under which a message with this error is set aside.
+func CodeOf(err error) string {
 	var feature *minibatch.FeatureError
-	if errors.As(err, &feature) {
-		return reject.Bad(m, feature.Code, err)
-	}
 	var column *modelkey.ColumnError
-	if errors.As(err, &column) {
-		return reject.Bad(m, column.Code, err)
-	}
 	var output *OutputError
-	if errors.As(err, &output) {
-		return reject.Bad(m, output.Code, err)
+	switch {
+	case errors.As(err, &feature):
+		return feature.Code
+	case errors.As(err, &column):
+		return column.Code
+	case errors.As(err, &output):
+		return output.Code
+	case errors.Is(err, errNotAvro):
+		return reject.CodeNotAvro
+	case errors.Is(err, errTooLong):
+		return reject.CodeOutputTooLarge
 	}
-	if errors.Is(err, errNotAvro) {
-		return reject.Bad(m, reject.CodeNotAvro, err)
-	}
-	if errors.Is(err, errTooLong) {
-		return reject.Bad(m, reject.CodeOutputTooLarge, err)
-	}
-	return reject.Bad(m, reject.CodeRefused, err)
+	return reject.CodeRefused
 }

@@ -22,7 +22,7 @@ import (
 
 // Input is a file or a pipe of rows.
 type Input interface {
-	Read(ctx context.Context) (source.Batch, error)
+	Reader
 	Schema() *arrow.Schema
 	Reuse()
 	Close() error
@@ -282,8 +282,13 @@ func ReadRows(ctx context.Context, p *Program, path string, c format.FileConfig,
 // errInterrupted is that a signal came while there were rows to read.
 var errInterrupted = errors.New("interrupted before the end of the rows: start it over")
 
+// Reader reads batches until source.ErrEnd.
+type Reader interface {
+	Read(ctx context.Context) (source.Batch, error)
+}
+
 // EachMessage hands over all messages of an input, unless ctx ends before.
-func EachMessage(ctx context.Context, in Input, take func(*source.Message) error) error {
+func EachMessage(ctx context.Context, in Reader, take func(*source.Message) error) error {
 	for {
 		b, err := in.Read(ctx)
 		switch {

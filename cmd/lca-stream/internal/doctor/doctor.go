@@ -116,6 +116,16 @@ func (d *doctor) fault(name, remedy, format string, args ...any) {
 	d.tell(check{Name: name, State: "FAULT", Detail: readably(format, args), Remedy: remedy})
 }
 
+// failed reports an error: by what it stops and its own remedy, if it has one, and otherwise as it is.
+func (d *doctor) failed(name, stops, remedy string, err error) {
+	var stop *reject.Stop
+	if errors.As(err, &stop) {
+		d.fault(name, stop.Remedy, stops+"%v", stop.Err)
+		return
+	}
+	d.fault(name, remedy, "%v", d.system.Cluster.Explain(err))
+}
+
 // readably formats errors without names of packages.
 func readably(format string, args []any) string {
 	args = slices.Clone(args)
@@ -346,12 +356,8 @@ func (d *doctor) goesOn(ctx context.Context, newest *snapshot.Snapshot) {
 	if err == nil && c == nil {
 		err = learn.Belongs(newest, d.system.Config.Snapshot.Topic, d.system.Ours())
 	}
-	var stop *reject.Stop
-	switch {
-	case errors.As(err, &stop):
-		d.fault("learner", stop.Remedy, "one of this configuration (run, learn) could not go on: %v", stop.Err)
-	case err != nil:
-		d.fault("learner", "the user needs READ on the checkpoint topic", "%v", d.system.Cluster.Explain(err))
+	if err != nil {
+		d.failed("learner", "one of this configuration (run, learn) could not go on: ", "the user needs READ on the checkpoint topic", err)
 	}
 }
 
@@ -559,13 +565,8 @@ func (d *doctor) modelsByValue(ctx context.Context) {
 		return
 	}
 	d.ok("models", "%s is the newest: version %d, %s old, %d features; `lca-stream snapshot list` has the others", newest.ModelID, newest.Version, app.Age(time.Since(newest.Time)), newest.Model.Dim)
-	err = d.system.KeyedFits(ctx)
-	var stop *reject.Stop
-	switch {
-	case errors.As(err, &stop):
-		d.fault("models", stop.Remedy, "%v", stop.Err)
-	case err != nil:
-		d.fault("models", "the user needs READ on the snapshot topic", "%v", err)
+	if err := d.system.KeyedFits(ctx); err != nil {
+		d.failed("models", "", "the user needs READ on the snapshot topic", err)
 	}
 }
 
@@ -584,15 +585,11 @@ func (d *doctor) learnsByValue(ctx context.Context) bool {
 			err = s.KeyedGoesOn(ctx, stage.LearnConfig, (*learn.KeyedLearn).Foretell)
 		}
 	}
-	var stop *reject.Stop
 	var gone *system.MissingTopic
-	switch {
-	case errors.As(err, &gone): // topics has reported it
-	case errors.As(err, &stop):
-		d.fault("learner", stop.Remedy, "one of this configuration (run, learn) could not begin or go on: %v", stop.Err)
-	case err != nil:
-		d.fault("learner", "the user needs READ on the snapshot and checkpoint topics", "%v", s.Cluster.Explain(err))
+	if err != nil && !errors.As(err, &gone) { // topics has reported what is missing
+		d.failed("learner", "one of this configuration (run, learn) could not begin or go on: ", "the user needs READ on the snapshot and checkpoint topics", err)
 	}
+	var stop *reject.Stop
 	return !errors.As(owned, &stop)
 }
 

@@ -130,24 +130,7 @@ func eachMessageOf(ctx context.Context, s *system.System, start, end source.Offs
 		return err
 	}
 	defer func() { _ = k.Close() }()
-	for {
-		b, err := k.Read(ctx)
-		if errors.Is(err, source.ErrEnd) {
-			return nil
-		}
-		if err != nil {
-			return s.Cluster.Explain(err)
-		}
-		for i := range b.Messages {
-			if err == nil {
-				err = each(&b.Messages[i])
-			}
-		}
-		b.Release()
-		if err != nil {
-			return err
-		}
-	}
+	return s.Cluster.Explain(app.EachMessage(ctx, k, each))
 }
 
 // Verdict is what inspect says of one message.
@@ -168,6 +151,10 @@ type Verdict struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	Models      map[string]int64  `json:"models,omitempty"`             // with model.by: rows of each model, by its id
 	Homeless    int64             `json:"rows_without_model,omitempty"` // with model.by: rows without a value, which have no model
+}
+
+func (v *Verdict) refuse(code string, why error) {
+	v.Code, v.Error = code, logs.Plain(why.Error())
 }
 
 // String is the line of a message.
@@ -243,7 +230,7 @@ func (i *inspection) message(m *source.Message) error {
 	}
 	v.ContentType = v.Headers["content-type"]
 	if m.Err != nil {
-		v.Code, v.Error = m.Err.Code, logs.Plain(m.Err.Err.Error())
+		v.refuse(m.Err.Code, m.Err.Err)
 	} else if m.Tombstone() {
 		v.Tombstone = true
 	} else {
@@ -335,13 +322,7 @@ func (i *inspection) gather(rec arrow.Record, v *Verdict) {
 		}
 	}
 	if err != nil {
-		v.Code, v.Error = "feature", logs.Plain(err.Error())
-		if f := (*minibatch.FeatureError)(nil); errors.As(err, &f) {
-			v.Code = f.Code
-		}
-		if o := (*encode.OutputError)(nil); errors.As(err, &o) {
-			v.Code = o.Code
-		}
+		v.refuse(encode.CodeOf(err), err)
 	}
 }
 
@@ -608,10 +589,8 @@ func (i *inspection) value(m *source.Message, v *Verdict) {
 	}
 	values, err := i.by.Column(m.Record)
 	if err != nil {
-		v.Code, v.Error, v.Models = "model_column", logs.Plain(err.Error()), nil
-		if c := (*modelkey.ColumnError)(nil); errors.As(err, &c) {
-			v.Code = c.Code
-		}
+		v.refuse(encode.CodeOf(err), err)
+		v.Models = nil
 		return
 	}
 	defer values.Release()
