@@ -57,7 +57,7 @@ func Example() {
 		Stage: &transform.Transform{
 			TransformConfig: transform.TransformConfig{
 				Topic: "whitened", Output: encode.OutputConfig{Passthrough: true},
-				Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, OnInvalid: reject.NullRow,
+				Components: lca.ComponentsAll, OnInvalid: reject.NullRow,
 				Follow: follow, Stats: counts, Log: quiet, Now: time.Now,
 			},
 			Committed: func(context.Context) (source.Offsets, error) { return out.committed.Clone(), nil },

@@ -98,7 +98,7 @@ func process(t *testing.T, b *kafkatest.Broker, pipeline, command string) string
 source: {topic: plant, group: %[2]s, features: [temperature, pressure, flow, current, voltage, vibration, speed, humidity]}
 lca: {neighbours: 500, skip_when_behind: false}
 snapshot: {topic: %[2]s-models, model_id: %[2]s, every_rows: 500, every: 1s}
-checkpoint: {topic: %[2]s-checkpoints, every: 1s}
+checkpoint: {topic: %[2]s-checkpoints}
 transform: {topic: %[2]s-whitened}
 dead_letter: {topic: %[2]s-rejected, max_rejects: 1000}
 http: {listen: "%[3]s"}

@@ -217,7 +217,7 @@ model: {by: key, memory: 2GiB}
 lca: {skip_when_behind: false, neighbours: 250}
 snapshot: {topic: %s-snapshots}
 checkpoint: {topic: %s-checkpoints}
-transform: {topic: %s, p_value: false} # the rivals know none
+transform: {topic: %s} # with the probability, which the rivals do not know
 http: {listen: "127.0.0.1:0", debug_endpoints: true}
 `, f.stream.broker.Addrs()[0], f.stream.id, group, group, group, output)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

@@ -141,7 +141,7 @@ source: {topic: %s-%s, group: %s, features: [x]}
 model: {by: %s, memory: %s}
 lca: {neighbours: %d}
 snapshot: {topic: %s, keep: 2, every: 1m}
-checkpoint: {topic: %s, every: 1m}
+checkpoint: {topic: %s}
 memory: {limit: 8GiB}
 http: {listen: "127.0.0.1:0", debug_endpoints: true}
 `, f.stream.broker.Addrs()[0], f.id, c.keys, group, c.by, c.memory, fleetNeighbours, f.topic(b, group+"-snapshots", partitions, compact), f.topic(b, group+"-checkpoints", partitions, compact))

@@ -154,7 +154,7 @@ kafka: {brokers: [%q]}
 source: {topic: %s-in, group: %s, features: [%s], registry: {url: %q}}
 snapshot: {topic: %s-snapshots}
 checkpoint: {topic: %s-checkpoints}
-transform: {topic: %s, format: %s, score: false, p_value: false}
+transform: {topic: %s, format: %s, score: false}
 http: {listen: "127.0.0.1:0", debug_endpoints: true}
 `, s.broker.Addrs()[0], s.id, group, strings.Join(f.features(), ", "), f.registry, s.model, s.model, output, format)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

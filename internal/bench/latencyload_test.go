@@ -33,8 +33,7 @@ func loads() []load {
 	}
 }
 
-// BenchmarkLatencyLoad is the latency of a transform under several loads, with max_delay 100ms and auto in turn, and
-// what it and the broker take for it. Of a backlog only the throughput is of interest.
+// BenchmarkLatencyLoad is the latency of a transform under several loads, and what it and the broker take for it. Of a backlog only the throughput is of interest.
 //
 //	go test ./internal/bench -run '^$' -bench LatencyLoad -benchtime 1x
 //
@@ -53,16 +52,14 @@ func BenchmarkLatencyLoad(b *testing.B) {
 			if l.perSecond == halfLoad {
 				l.perSecond, l.messages = most/2, 5*most
 			}
-			for _, delay := range []string{"100ms", "auto"} {
-				name, result := l.name+" | "+delay, l.run(b, h, delay)
-				if l.perSecond == 0 {
-					most = max(most, int(result.perSecond))
-				}
-				if found[name] == nil {
-					order = append(order, name)
-				}
-				found[name] = append(found[name], result)
+			result := l.run(b, h)
+			if l.perSecond == 0 {
+				most = max(most, int(result.perSecond))
 			}
+			if found[l.name] == nil {
+				order = append(order, l.name)
+			}
+			found[l.name] = append(found[l.name], result)
 		}
 	}
 	b.ReportMetric(0, "ns/op")
@@ -70,7 +67,7 @@ func BenchmarkLatencyLoad(b *testing.B) {
 	for _, name := range order {
 		lines = append(lines, "| "+name+" |"+loadColumns(found[name])+"\n")
 	}
-	table(b, "load", "| load | `max_delay` | p50, ms | p99, ms | messages/s |\n|---|---|---|---|---|\n", lines)
+	table(b, "load", "| load | p50, ms | p99, ms | messages/s |\n|---|---|---|---|\n", lines)
 }
 
 // loadResult is what one round of a load gave: how long messages took, sorted (nil for a backlog), and how many there were.
@@ -102,7 +99,7 @@ func loadColumns(rounds []loadResult) (s string) {
 }
 
 // run puts the load on a transform; what it and the broker take for it is logged.
-func (l load) run(b *testing.B, h *hall, delay string) loadResult {
+func (l load) run(b *testing.B, h *hall) loadResult {
 	b.Helper()
 	id := fmt.Sprintf("load-%d", time.Now().UnixNano())
 	s := &stream{id: id, model: id, dim: l.dim, rows: l.rows, messages: 3000 / l.rows, partitions: l.partitions, broker: h.broker, binary: h.binary, neighbours: l.neighbours}
@@ -113,17 +110,17 @@ func (l load) run(b *testing.B, h *hall, delay string) loadResult {
 	s.learnModel(b)
 	out := s.topic(b, id+"-out", l.partitions, nil)
 	before := take(b, nil)
-	p := start(b, s.binary, []string{"transform", "-c", s.config(b, id+"-ours", out, true), "--set", "transform.max_delay=" + delay})
+	p := start(b, s.binary, []string{"transform", "-c", s.config(b, id+"-ours", out, true)})
 	defer p.kill()
 	p.awaitCount(b, "lca_transform_rows_total", s.messages*s.rows)
 	if l.perSecond == 0 {
-		b.Log(l.name, delay, before.until(take(b, p), s.messages))
+		b.Log(l.name, before.until(take(b, p), s.messages))
 		return loadResult{perSecond: float64(s.messages) / time.Since(before.at).Seconds()}
 	}
 	before = take(b, p)
 	all := s.measure(b, out, l.messages, l.perSecond)
 	after := take(b, p)
-	b.Log(l.name, delay, quantiles(all), before.until(after, l.messages))
+	b.Log(l.name, quantiles(all), before.until(after, l.messages))
 	return loadResult{all, float64(l.messages) / after.at.Sub(before.at).Seconds()}
 }
 

@@ -93,7 +93,7 @@ minibatch: {rows: %d}
 lca: {skip_when_behind: false, neighbours: %d}
 snapshot: {topic: %s-snapshots, every_rows: 16384}
 checkpoint: {topic: %s-checkpoints}
-transform: {topic: %s, score: %v, p_value: false} # the rival knows none
+transform: {topic: %s, score: %v}
 http: {listen: "127.0.0.1:0", debug_endpoints: true}
 `, s.broker.Addrs()[0], s.id, group, max(s.minibatchRows, 100), max(s.neighbours, 256), s.model, s.model, output, score)
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

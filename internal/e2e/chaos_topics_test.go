@@ -28,7 +28,7 @@ func TestChaosIdentical(t *testing.T) {
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	calm := newChaos(t, b, "quiet", settings{partitions: 1, rate: 600})
 	struck := &chaos{stream: newStream(t, b, "rough", settings{partitions: 1, features: sensorColumns}), random: calm.random, seed: calm.seed}
-	byRows := []string{"learn", "--set", "source.topic=quiet-in", "--set", "snapshot.every=1h", "--set", "checkpoint.every=1h"}
+	byRows := []string{"learn", "--set", "source.topic=quiet-in", "--set", "snapshot.every=1h"}
 	steady, p := calm.begin(byRows...), struck.begin(byRows...)
 	for range kills {
 		struck.progress("rough.learn", 60, p)

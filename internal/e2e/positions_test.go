@@ -267,7 +267,7 @@ func TestLearnerBehindRetention(t *testing.T) {
 	p := s.program("run")
 	s.await(s.name+".learn", 3000, p)
 	p.stop()
-	p.args = append(p.args, "--set", "checkpoint.every=1h", "--set", "checkpoint.every_rows=1000000", "--set", "snapshot.every=1h", "--set", "snapshot.every_rows=1000000")
+	p.args = append(p.args, "--set", "snapshot.every=1h", "--set", "snapshot.every_rows=1000000")
 	p.start()
 	s.rows(0, 50)
 	s.wantOnce(0, 0, 3050, p)

@@ -130,7 +130,7 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 source: {topic: %[2]s-in, group: %[2]s, assignment: %[3]s, features: %[4]s}
 lca: {neighbours: 500, skip_when_behind: false}
 snapshot: {topic: %[2]s-snap, every_rows: 500, every: 1s, keep: 10000}
-checkpoint: {topic: %[2]s-check, every_rows: 1000, every: 1s}
+checkpoint: {topic: %[2]s-check}
 transform: {topic: %[2]s-out%[7]s}
 dead_letter: {topic: %[2]s-dead, max_rejects: 1000}
 http: {listen: ""}

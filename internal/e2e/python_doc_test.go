@@ -81,7 +81,6 @@ func whitenedOnEmbedded(t *testing.T, kernel string) *stream {
 source: {topic: %s, features: [b, a, c]}
 lca: {neighbours: 400, kernel: %s}
 snapshot: {every: 1s}
-checkpoint: {every: 1s}
 transform: {why: 2}
 http: {listen: ""}
 `, b.Addrs()[0], s.topic("in"), kernel)

@@ -304,7 +304,7 @@ func (w *world) transformLoop(t *testing.T, p source.Partition, step int) *pipel
 	stage := &transform.Transform{Committed: committed, TransformConfig: transform.TransformConfig{
 		Group: "g",
 		Topic: "out", Output: w.output, Alarms: w.alarms,
-		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
+		Components: lca.ComponentsAll,
 		DeadLetter: reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 5, Partitions: 1},
 		Follow:     follow, Stats: counts, Log: fixtures.Quiet(), Now: time.Now,
 	}}

@@ -472,7 +472,7 @@ func (m *fleetMembers) Next(ctx context.Context) (pipeline.Ownership, error) {
 func (s *sim) fleetConfig(pipe *simPipe) transform.TransformConfig {
 	c := transform.TransformConfig{
 		Columns: []string{"a", "b", "c"}, Output: encode.OutputConfig{Column: "lca", Score: true, Passthrough: true}, UntilModel: transform.PassThrough,
-		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
+		Components: lca.ComponentsAll,
 		DeadLetter: reject.DeadLetter{Window: 1000, MaxRejects: 1000, Partitions: 1}, Stats: stats.NewStats(), Log: fixtures.Quiet(),
 	}
 	c.Topic, c.DeadLetter.Topic, c.DeadLetter.Group, c.Alarms, c.Now = pipe.out, pipe.dead, pipe.group, transform.Alarms{}, time.Now
@@ -494,7 +494,7 @@ func (s *sim) fleetModels(me *proc, pipe *simPipe) *models.KeyedModels {
 			return me.endOf(ctx, follows, own, source.LatestStable)
 		},
 		Topic: "snapshots", ModelID: "fleet/a", Source: pipe.topic, Group: pipe.group, By: s.fleet.by, Memory: int(s.fleet.memory),
-		Coordinates: c.Coordinates, Components: c.Components, Stats: stats.NewStats(), Log: fixtures.Quiet(),
+		Components: c.Components, Stats: stats.NewStats(), Log: fixtures.Quiet(),
 	}
 	if s.mistake == "keyed: by another header" {
 		byKey.By = modelkey.By{Place: modelkey.Header, Name: "other"}

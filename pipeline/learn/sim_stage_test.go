@@ -358,7 +358,7 @@ const simMaxRejects = 1
 func simTransform(pipe *simPipe, follow *models.Follow) transform.TransformConfig {
 	return transform.TransformConfig{
 		Group: pipe.group, Topic: pipe.out, Output: encode.OutputConfig{Column: "lca", Score: true, Passthrough: true},
-		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
+		Components: lca.ComponentsAll,
 		DeadLetter: reject.DeadLetter{Topic: pipe.dead, Group: pipe.group, Window: 10, MaxRejects: simMaxRejects, Partitions: 1},
 		Alarms:     pipe.alarms(simRare), Follow: follow, Stats: follow.Stats, Log: fixtures.Quiet(), Now: time.Now,
 	}

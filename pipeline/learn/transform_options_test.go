@@ -1,13 +1,10 @@
 package learn
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,7 +16,6 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/models"
-	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/source"
@@ -32,16 +28,11 @@ type situation struct {
 	pin     uint64 // transform.pin_version
 	version uint64 // whitens, 0: none
 	age     time.Duration
-	limit   time.Duration // transform.max_model_age
-	stop    bool          // transform.on_stale: stop
 }
-
-func (s situation) stale() bool { return s.version > 0 && s.limit > 0 && s.age > s.limit }
 
 // option is one way to set the section transform.
 type option struct {
 	situation
-	coords      lca.Coordinates
 	comps       lca.Components
 	layout      encode.Layout
 	score, pass bool
@@ -49,8 +40,8 @@ type option struct {
 }
 
 func (o option) String() string {
-	return fmt.Sprintf("%s, coordinates %v, components %v, layout %d, score %v, passthrough %v, until_model %d",
-		o.name, o.coords, o.comps, o.layout, o.score, o.pass, o.until)
+	return fmt.Sprintf("%s, components %v, layout %d, score %v, passthrough %v, until_model %d",
+		o.name, o.comps, o.layout, o.score, o.pass, o.until)
 }
 
 func everyOption() (all []option) {
@@ -59,19 +50,13 @@ func everyOption() (all []option) {
 		{name: "the newest", version: 400},
 		{name: "pinned to an older one", pin: 300, version: 300},
 		{name: "pinned to one that may still come", pin: 1 << 40},
-		{name: "young enough", version: 400, age: time.Hour, limit: 2 * time.Hour},
-		{name: "stale, warn", version: 400, age: 3 * time.Hour, limit: 2 * time.Hour},
-		{name: "stale, stop", version: 400, age: 3 * time.Hour, limit: 2 * time.Hour, stop: true},
-		{name: "pinned and stale, stop", pin: 300, version: 300, age: 3 * time.Hour, limit: 2 * time.Hour, stop: true},
-		{name: "no model to be stale", empty: true, age: 3 * time.Hour, limit: 2 * time.Hour, stop: true},
+		{name: "years old", version: 400, age: 30000 * time.Hour},
 	} {
-		for _, coords := range []lca.Coordinates{lca.CoordinatesAligned, lca.CoordinatesComponents, lca.CoordinatesSymmetric} {
-			for _, comps := range lca.AllComponents() {
-				for _, layout := range []encode.Layout{encode.LayoutVector, encode.LayoutColumns} {
-					for _, until := range []transform.UntilModel{transform.Hold, transform.PassThrough, transform.Drop} {
-						for i := range 4 {
-							all = append(all, option{s, coords, comps, layout, i&1 > 0, i&2 > 0, until})
-						}
+		for _, comps := range lca.AllComponents() {
+			for _, layout := range []encode.Layout{encode.LayoutVector, encode.LayoutColumns} {
+				for _, until := range []transform.UntilModel{transform.Hold, transform.PassThrough, transform.Drop} {
+					for i := range 4 {
+						all = append(all, option{s, comps, layout, i&1 > 0, i&2 > 0, until})
 					}
 				}
 			}
@@ -92,11 +77,10 @@ func TestEveryTransformOption(t *testing.T) {
 			f = w.followed(t, o.situation)
 			follows[o.name] = f
 		}
-		var log bytes.Buffer
 		tr := &transform.Transform{TransformConfig: transform.TransformConfig{
 			Topic: "out", Columns: []string{"b", "a"}, Output: encode.OutputConfig{Layout: o.layout, Score: o.score, Passthrough: o.pass},
-			Coordinates: o.coords, Components: o.comps, UntilModel: o.until, MaxModelAge: o.limit, StopOnStale: o.stop,
-			Follow: f, Stats: stats.NewStats(), Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Components: o.comps, UntilModel: o.until,
+			Follow: f, Stats: stats.NewStats(), Log: fixtures.Quiet(),
 			Now: func() time.Time { return published.Add(o.age) },
 		}}
 		held, cancel := context.WithCancel(context.Background())
@@ -108,10 +92,9 @@ func TestEveryTransformOption(t *testing.T) {
 			continue // nothing is read before AwaitModel has ended
 		}
 		var got []arrow.Record
-		for range 2 { // a warning comes once
+		for range 2 { // with what the first has made ready
 			work, err := tr.Do(context.Background(), source.Batch{Messages: []source.Message{fixtures.Decoded(fixtures.Events, 0, in)}})
-			var stop *reject.Stop
-			if must := o.stale() && o.stop; must != (errors.As(err, &stop) && strings.Contains(err.Error(), "transform.max_model_age")) || (!must && err != nil) {
+			if err != nil {
 				t.Errorf("%v: ended with %v", o, err)
 			}
 			for _, m := range work.Messages {
@@ -120,9 +103,6 @@ func TestEveryTransformOption(t *testing.T) {
 				}
 				got = append(got, fixtures.ReadStream(t, m.Whole()))
 			}
-		}
-		if warned := strings.Count(log.String(), "max_model_age"); warned != map[bool]int{true: 1}[o.stale() && !o.stop] {
-			t.Errorf("%v: %d warnings", o, warned)
 		}
 		o.check(t, rec, got, f.Current())
 	}
@@ -157,7 +137,7 @@ func (w *world) followed(t *testing.T, s situation) *models.Follow {
 // check compares what came out with the settings, and with the model's own arithmetic.
 func (o option) check(t *testing.T, in arrow.Record, got []arrow.Record, model *stats.PublishedModel) {
 	t.Helper()
-	if nothing := (o.version == 0 && o.until == transform.Drop) || (o.stale() && o.stop); nothing || len(got) != 2 {
+	if nothing := o.version == 0 && o.until == transform.Drop; nothing || len(got) != 2 {
 		if len(got) > 0 || !nothing {
 			t.Errorf("%v: %d messages", o, len(got))
 		}
@@ -206,7 +186,7 @@ func (o option) check(t *testing.T, in arrow.Record, got []arrow.Record, model *
 
 func (o option) checkValues(t *testing.T, in arrow.Record, m *lca.Model, y [][]float32, score []float32) {
 	t.Helper()
-	view, err := m.View(o.coords, o.comps)
+	view, err := m.View(lca.CoordinatesAligned, o.comps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,20 +23,19 @@ type KeyedModels struct {
 	End    func(ctx context.Context, partition int32) (int64, error)                // the last stable offset of a partition
 	Failed func(error)                                                              // called where a partition cannot be followed, and no retry helps
 
-	Topic       string // snapshot topic
-	ModelID     string // snapshot.model_id, with which the ids of models begin
-	Source      string // the topic whose rows are whitened: models learnt from another topic are ignored; "" = any
-	Group       string // source.group: where it has published a model, those of other groups are ignored; "" = any
-	Features    []string
-	By          modelkey.By
-	Memory      int // bytes
-	Coordinates lca.Coordinates
-	Components  lca.Components
-	Learns      bool                  // a learner of this process tells Stats of the models it has in memory
-	Explains    bool                  // features are named or filled, which takes more memory per model
-	AlarmsTo    func(id string) int32 // see Alarms.To; nil: there are no alarms
-	Stats       *stats.Stats
-	Log         *slog.Logger
+	Topic      string // snapshot topic
+	ModelID    string // snapshot.model_id, with which the ids of models begin
+	Source     string // the topic whose rows are whitened: models learnt from another topic are ignored; "" = any
+	Group      string // source.group: where it has published a model, those of other groups are ignored; "" = any
+	Features   []string
+	By         modelkey.By
+	Memory     int // bytes
+	Components lca.Components
+	Learns     bool                  // a learner of this process tells Stats of the models it has in memory
+	Explains   bool                  // features are named or filled, which takes more memory per model
+	AlarmsTo   func(id string) int32 // see Alarms.To; nil: there are no alarms
+	Stats      *stats.Stats
+	Log        *slog.Logger
 
 	started sync.Once
 	Cache   *modelCache

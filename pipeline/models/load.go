@@ -292,7 +292,7 @@ func (x *ModelIndex) made(w *Wanted, passes bool) (*LoadedModel, error) {
 func (x *ModelIndex) ready(e *ModelEntry, s *snapshot.Snapshot, passes bool) (*LoadedModel, error) {
 	k := x.models
 	s.Features, s.Offsets, s.Extra = k.names.one(s.Features), nil, nil
-	view, err := s.Model.View(k.Coordinates, k.Components)
+	view, err := s.Model.View(lca.CoordinatesAligned, k.Components)
 	if err != nil {
 		return nil, err
 	}

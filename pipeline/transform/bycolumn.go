@@ -300,9 +300,7 @@ func (t *KeyedTransform) readRows(m *source.Message, first, n int) *source.Recor
 
 func (t *KeyedTransform) whitenGroup(ctx context.Context, m *source.Message, first int, g *rowGroup) error {
 	c, q := &t.rows, &t.queue
-	if err := t.use(g.model, m.Partition); err != nil {
-		return err
-	}
+	t.use(g.model, m.Partition)
 	d := c.read.Dim
 	q.room(len(g.rows) * d)
 	for _, i := range g.rows {

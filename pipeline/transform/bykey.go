@@ -31,7 +31,6 @@ type KeyedTransform struct {
 	features []string // of the model used last, for how much memory a batch takes
 	touched  []touchedModel
 	noModel  []source.Header // see base
-	warned   time.Time       // that a model is old
 }
 
 // touchedModel is a model that has whitened rows of the batch.
@@ -93,7 +92,7 @@ func hasRows(m *source.Message) bool {
 }
 
 // use makes a model the one that the rows to come are whitened with. The queue is empty.
-func (t *KeyedTransform) use(m *models.LoadedModel, p source.Partition) error {
+func (t *KeyedTransform) use(m *models.LoadedModel, p source.Partition) {
 	e := t.engine
 	e.model, e.scorer, e.slice = m.PublishedModel, m.Scorer, m.Slice
 	e.scorer.Use(&e.workspace)
@@ -103,7 +102,6 @@ func (t *KeyedTransform) use(m *models.LoadedModel, p source.Partition) error {
 	t.features = m.Features
 	t.labels = labels{model: m.PublishedModel, partition: p, fixed: m.Fixed}
 	t.Alarms.ModelID, t.Alarms.Partition = m.ModelID, m.Alarms
-	return t.checkAgeOf(m.PublishedModel)
 }
 
 // sameNames is a comparison that most often sees the same list, see nameLists.
@@ -142,19 +140,6 @@ func (t *KeyedTransform) noKey(m *source.Message, row int, n uint64) *source.Rec
 		return reject.Bad(m, reject.ReasonNoKey, why)
 	case reject.StopAtRow:
 		return reject.Bad(m, reject.ReasonNoKey, &reject.Stop{Err: fmt.Errorf("%s@%d: %w", m.Partition, m.Offset, why), Remedy: "fix the producer, or set source.on_invalid to null, impute or dead_letter"})
-	}
-	return nil
-}
-
-// checkAgeOf applies transform.max_model_age. Models of keys that are seldom heard of are old, so the warning comes at most once a minute.
-func (t *KeyedTransform) checkAgeOf(m *stats.PublishedModel) error {
-	age, err := t.tooOld(m, m.ModelID)
-	if err != nil || age == 0 {
-		return err
-	}
-	if now := t.Now(); now.Sub(t.warned) >= models.ModelEvery {
-		t.warned = now
-		t.Log.Warn("a model is older than transform.max_model_age", "model_id", m.ModelID, "version", m.Version, "age", age.Round(time.Second))
 	}
 	return nil
 }
@@ -368,9 +353,7 @@ func (t *KeyedTransform) writeGroup(ctx context.Context, all []source.Message, o
 		return nil
 	}
 	last := &all[one.last]
-	if err := t.use(m, last.Partition); err != nil {
-		return err
-	}
+	t.use(m, last.Partition)
 	t.touched = append(t.touched, touchedModel{id: m.ModelID, last: last.Time})
 	for i := one.first; i >= 0; i = g.next[i] {
 		g.order = append(g.order, i)

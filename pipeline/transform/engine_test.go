@@ -57,7 +57,7 @@ func listTransform(t *testing.T, invalid reject.OnInvalid, columns int) *Transfo
 	f.Adopt(&stats.PublishedModel{Snapshot: &snapshot.Snapshot{Model: m, ModelID: "m", Version: 7, Features: names}})
 	return &Transform{TransformConfig: TransformConfig{
 		Topic: "out", Output: encode.OutputConfig{Passthrough: true, Score: true, P: true}, OnInvalid: invalid,
-		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
+		Components: lca.ComponentsAll,
 		DeadLetter: reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 10, Partitions: 1},
 		Follow:     f, Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
 	}}

@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sr/srfake"
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -155,7 +156,7 @@ func (p *passage) stops(err error) string {
 
 // want is what the features are whitened to, whatever brought them.
 func (p *passage) want() []float64 {
-	view, err := p.stage.Follow.Current().Model.View(p.stage.Coordinates, p.stage.Components)
+	view, err := p.stage.Follow.Current().Model.View(lca.CoordinatesAligned, p.stage.Components)
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -209,7 +209,7 @@ func keyedModels(t testing.TB, k *keyedTopic, by modelkey.By, memory int) *model
 	byKey := &models.KeyedModels{
 		Open: k.open, End: k.end, Failed: func(err error) { t.Error(err) },
 		Topic: "snapshots", ModelID: "m", Source: "events", Group: "g", By: by, Memory: memory,
-		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Explains: true,
+		Components: lca.ComponentsAll, Explains: true,
 		AlarmsTo: func(id string) int32 { return int32(len(id) % 3) }, Stats: stats.NewStats(), Log: fixtures.Quiet(),
 	}
 	t.Cleanup(func() { byKey.Keep(nil) })
@@ -227,7 +227,7 @@ func keyedConfig(output encode.OutputConfig, invalid reject.OnInvalid, until Unt
 	now := time.Unix(5000, 0)
 	return TransformConfig{
 		Group: "g", Topic: "out", Columns: []string{"a", "b", "c"}, Output: output, OnInvalid: invalid, UntilModel: until,
-		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
+		Components: lca.ComponentsAll,
 		Alarms:     Alarms{Topic: "alarms", PBelow: 0.2},
 		DeadLetter: reject.DeadLetter{Topic: "dead", Window: 1000, MaxRejects: 1000, Partitions: 1},
 		Stats:      stats.NewStats(), Log: fixtures.Quiet(), Now: func() time.Time { return now },

@@ -25,25 +25,22 @@ import (
 
 // TransformConfig is what all partitions of one process share.
 type TransformConfig struct {
-	Group       string   // under which input offsets are committed: outputs say so, for two groups may write to one topic
-	Topic       string   // output topic
-	Columns     []string // source.features; decides only before there is a model, which names its own
-	Output      encode.OutputConfig
-	Coordinates lca.Coordinates
-	Components  lca.Components
-	UntilModel  UntilModel
-	OnInvalid   reject.OnInvalid
-	MaxModelAge time.Duration // 0 = no limit
-	StopOnStale bool
-	DeadLetter  reject.DeadLetter
-	Alarms      Alarms
-	DeadLog     *reject.DeadLog // nil: not logged
-	Follow      *models.Follow
-	Registry    encode.Registry // of the schemas of outputs; nil: there is none
-	Engines     *Engines        // nil: one engine of its own
-	Stats       *stats.Stats
-	Log         *slog.Logger
-	Now         func() time.Time
+	Group      string   // under which input offsets are committed: outputs say so, for two groups may write to one topic
+	Topic      string   // output topic
+	Columns    []string // source.features; decides only before there is a model, which names its own
+	Output     encode.OutputConfig
+	Components lca.Components
+	UntilModel UntilModel
+	OnInvalid  reject.OnInvalid
+	DeadLetter reject.DeadLetter
+	Alarms     Alarms
+	DeadLog    *reject.DeadLog // nil: not logged
+	Follow     *models.Follow
+	Registry   encode.Registry // of the schemas of outputs; nil: there is none
+	Engines    *Engines        // nil: one engine of its own
+	Stats      *stats.Stats
+	Log        *slog.Logger
+	Now        func() time.Time
 }
 
 // Transform is the stage that whitens one partition. It is stateless: what it does to a record
@@ -64,7 +61,6 @@ type Transform struct {
 	counts    provisional
 	rejects   reject.Rejects
 	bounds    timeBounds
-	stale     bool
 	unusual   map[string]uint64 // with model.by and without alarms of rows: rows of the batch with a lca_p below RareRow, by model
 }
 
@@ -79,9 +75,6 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (pipeline.Work, erro
 	}
 	return t.do(ctx, &b, features, func() error {
 		return t.inTurn(ctx, model, func() error {
-			if err := t.checkAge(); err != nil {
-				return err
-			}
 			for i := range b.Messages {
 				if err := t.add(ctx, &b.Messages[i]); err != nil {
 					return err
@@ -162,40 +155,6 @@ func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) {
 
 func (t *Transform) window() int { return t.DeadLetter.WindowLength() }
 
-// checkAge applies transform.max_model_age.
-func (t *Transform) checkAge() error {
-	if t.model == nil {
-		return nil
-	}
-	age, err := t.tooOld(t.model, "")
-	if age > 0 && err == nil && !t.stale {
-		t.Log.Warn("the current model is older than transform.max_model_age", "version", t.model.Version, "age", age.Round(time.Second))
-	}
-	t.stale = age > 0
-	return err
-}
-
-// tooOld returns the age of a model that is older than transform.max_model_age, and otherwise 0; an error where that ends the process. The error
-// names the model by its id; "": there is only one.
-func (t *Transform) tooOld(m *stats.PublishedModel, id string) (age time.Duration, err error) {
-	if t.MaxModelAge == 0 {
-		return 0, nil
-	}
-	if age = m.Age(t.Now()); age <= t.MaxModelAge {
-		return 0, nil
-	}
-	if !t.StopOnStale {
-		return age, nil
-	}
-	if id != "" {
-		id = fmt.Sprintf(" of model %q", id)
-	}
-	return age, &reject.Stop{
-		Err:    fmt.Errorf("snapshot %d%s is %v old, more than transform.max_model_age = %v", m.Version, id, age.Round(time.Second), t.MaxModelAge),
-		Remedy: "see whether the learner runs, or set transform.on_stale to warn",
-	}
-}
-
 // UntilModel says what happens to records before there is a model.
 type UntilModel uint8
 
@@ -264,7 +223,7 @@ func (e *engine) adopt(c *TransformConfig, m *stats.PublishedModel) error {
 	if m == nil || m == e.model {
 		return nil
 	}
-	view, err := m.Model.View(c.Coordinates, c.Components)
+	view, err := m.Model.View(lca.CoordinatesAligned, c.Components)
 	if err != nil {
 		return &reject.Stop{Err: fmt.Errorf("snapshot %d: %w", m.Version, err)}
 	}

@@ -121,7 +121,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	out := system.OutputOf(c)
 	out.Passthrough, out.Models, out.Score = false, false, true
 	l.offline = transform.NewOffline(nil, transform.TransformConfig{
-		Columns: l.learner.Columns, Output: out, Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
+		Columns: l.learner.Columns, Output: out, Components: c.Transform.Components,
 		OnInvalid: invalid, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
 	})
 	return l, nil

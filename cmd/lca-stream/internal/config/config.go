@@ -21,12 +21,10 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
 
@@ -60,7 +58,6 @@ const (
 	AssignStatic  Choice = "static"
 	Stop          Choice = "stop"
 	Skip          Choice = "skip"
-	Warn          Choice = "warn"
 	LevelDebug    Choice = "debug"
 	LevelInfo     Choice = "info"
 	LevelWarn     Choice = "warn"
@@ -147,24 +144,22 @@ type Model struct {
 
 // LCA is the model and how it is learnt.
 type LCA struct {
-	Model          lca.Kind        // model of the paper
-	Metric         lca.Metric      // family of the local covariance
-	Rank           int             // rank of metric low_rank
-	Preset         lca.Preset      // what auto means
-	Nu             float64         // ν of the Parzen part, in NuUnit; lca.Auto: by preset
-	NuGaussian     float64         // ν of the Gaussian part, in NuUnit; lca.Auto: by preset
-	NuUnit         lca.Unit        // unit of Nu and NuGaussian
-	Kernel         lca.Kernel      // shape of the kernels
-	Gamma          float64         // γ of γ^(B/n)
-	PassRows       int             // n of γ^(B/n), rows; lca.Auto: grows with the rows learnt
-	Neighbours     int             // size of the pool, rows
-	Pool           online.PoolKind // how rows enter the pool
-	WarmupRows     int             // rows before the first update; lca.Auto: by the number of features and the preset
-	OutlierGate    float64         // squared kernel distance beyond which a row is not learnt; lca.Auto: by the scores of the pool; +Inf: off
-	TimeGap        int             // rows of a partition within which two rows are no neighbours; lca.Auto: by the autocorrelation; 0: off
-	NearCopies     bool            // leave near copies out of a row's neighbours
-	Drift          int             // rows that a change must last for; lca.Auto: by preset; 0: off
-	SkipWhenBehind bool            // subsample for learning when input outruns it
+	Model          lca.Kind   // model of the paper
+	Metric         lca.Metric // family of the local covariance
+	Rank           int        // rank of metric low_rank
+	Preset         lca.Preset // what auto means
+	Nu             float64    // ν of the Parzen part, in NuUnit; lca.Auto: by preset
+	NuGaussian     float64    // ν of the Gaussian part, in NuUnit; lca.Auto: by preset
+	NuUnit         lca.Unit   // unit of Nu and NuGaussian
+	Kernel         lca.Kernel // shape of the kernels
+	Gamma          float64    // γ of γ^(B/n)
+	PassRows       int        // n of γ^(B/n), rows; lca.Auto: grows with the rows learnt
+	Neighbours     int        // size of the pool, rows
+	WarmupRows     int        // rows before the first update; lca.Auto: by the number of features and the preset
+	OutlierGate    float64    // squared kernel distance beyond which a row is not learnt; lca.Auto: by the scores of the pool; +Inf: off
+	NearCopies     bool       // leave near copies out of a row's neighbours
+	Drift          int        // rows that a change must last for; lca.Auto: by preset; 0: off
+	SkipWhenBehind bool       // subsample for learning when input outruns it
 }
 
 // Snapshot is the published model.
@@ -176,31 +171,23 @@ type Snapshot struct {
 	Keep      int           // slots, that is versions kept
 }
 
-// Checkpoint is the learner's saved state.
+// Checkpoint is where the learner's state is saved.
 type Checkpoint struct {
-	Topic     string        // compacted topic of checkpoints
-	EveryRows uint64        // rows learnt between checkpoints; 0: off
-	Every     time.Duration // longest time between checkpoints while rows come; 0: off
+	Topic string // compacted topic of checkpoints
 }
 
 // Transform is the whitening of live rows.
 type Transform struct {
 	Topic       string               // output topic
 	Format      encode.Format        // what the values of the output are
-	Coordinates lca.Coordinates      // rotation of the result
 	Components  lca.Components       // which part of the metric the result carries
 	Score       bool                 // add the column of −log p, nats
-	PValue      bool                 // add the column of the probability of a score at least as high
 	Why         int                  // number of features that the column of guilty features names; 0: no such column
 	Layout      encode.Layout        // how the result stands in a message
 	Column      string               // name of the output column
 	Passthrough bool                 // keep the input's columns
-	Compression sink.Compression     // of produced batches
-	MaxDelay    time.Duration        // longest wait to fill a transaction; 0: auto
 	UntilModel  transform.UntilModel // what happens to records before there is a model
 	PinVersion  uint64               // use this model version alone; 0: the newest
-	MaxModelAge time.Duration        // age at which the model counts as stale; 0: never
-	OnStale     Choice               // Warn or Stop
 }
 
 // DeadLetter is where unusable messages go.

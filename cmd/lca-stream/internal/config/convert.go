@@ -49,13 +49,12 @@ func (c *Config) SchemaRegistry(log *slog.Logger, changed func(error)) (settings
 func (c *Config) Learner(dim int) (online.Config, error) {
 	m, l := &c.LCA, online.DefaultConfig(dim)
 	l.Kind, l.Metric, l.Preset, l.NuUnit = m.Model, m.Metric, m.Preset, m.NuUnit
-	l.Kernel, l.Pool = m.Kernel, m.Pool
-	l.Coordinates, l.Components = c.Transform.Coordinates, c.Transform.Components
+	l.Kernel = m.Kernel
+	l.Components = c.Transform.Components
 	l.Rank, l.Nu, l.NuGaussian = m.Rank, m.Nu, m.NuGaussian
 	l.Gamma, l.PassRows = m.Gamma, m.PassRows
 	l.Minibatch, l.Neighbours = c.Minibatch.Rows, m.Neighbours
 	l.WarmupRows, l.OutlierGate = m.WarmupRows, m.OutlierGate
-	l.TimeGap = m.TimeGap
 	l.NearCopies, l.Drift = m.NearCopies, m.Drift != 0
 	if l.Drift {
 		l.DriftRows = m.Drift

@@ -26,7 +26,7 @@ func TestEveryChoiceReachesTheLearner(t *testing.T) {
 	}
 	for _, k := range Keys(Default()) {
 		choice, ok := k.value.(*oneOfValue)
-		if !ok || !strings.HasPrefix(k.Path, "lca.") && k.Path != "transform.coordinates" && k.Path != "transform.components" {
+		if !ok || !strings.HasPrefix(k.Path, "lca.") && k.Path != "transform.components" {
 			continue
 		}
 		seen := []online.Config{}

@@ -9,7 +9,6 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -58,10 +57,9 @@ func Keys(c *Config) []Key {
 // keyedDefaults are the defaults that differ where each value has a model of its own: of thousands of models each must be
 // small, and saved seldom.
 var keyedDefaults = map[string]string{
-	"lca.neighbours":   "500",
-	"snapshot.every":   "1m",
-	"snapshot.keep":    "2",
-	"checkpoint.every": "1m",
+	"lca.neighbours": "500",
+	"snapshot.every": "1m",
+	"snapshot.keep":  "2",
 }
 
 func kafkaKeys(c *Config) []Key {
@@ -163,7 +161,6 @@ func poolKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
 		{"lca.neighbours", "3000", "Rows in the pool from which the density is made; at least 10 per feature is advised. Cost grows with it.", whole(&m.Neighbours, 2, 1_000_000)},
-		{"lca.pool", "auto", "How rows enter the pool: biased (= auto; the older, the rarer), sliding (the newest), reservoir (all alike).", oneOf(&m.Pool, online.PoolKinds()...)},
 	}
 }
 
@@ -173,7 +170,6 @@ func stepKeys(c *Config) []Key {
 		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200), twice as many with preset density; where rows are autocorrelated, more: by the time gap of the slowest feature, up to neighbours.", whole(&m.WarmupRows, 2, billion, autoWhole())},
 		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour, or to the mean over the Gaussian directions, beyond which a row is whitened but not learnt; auto: by the score instead, beyond what 1 in 2000 rows like the neighbours would have.",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
-		{"lca.time_gap", "auto", "Rows of the same partition that are nearer in time than this are no neighbours. auto: three times the lag at which the median feature's autocorrelation falls below 1/e, off where adjacent rows are below it, and in files where they are no nearer than others, because files may be sorted.", whole(&m.TimeGap, 1, billion, autoWhole(), word[int]{"off", 0})},
 		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
 		{"lca.drift", "auto", "Rows that a change must last for until the learner believes it and starts again (in a file: learns it with the rest); until then they are set aside. auto: as many as the warm-up's, with preset density max(1000, min(100·d, neighbours)); off: forever.", whole(&m.Drift, 1, billion, autoWhole(), word[int]{"off", 0})},
 		{"lca.skip_when_behind", "true", "Learn from a subsample when rows come faster than they are learnt; the transform never waits.", &boolValue{&m.SkipWhenBehind}},
@@ -189,8 +185,6 @@ func publishKeys(c *Config) []Key {
 		{"snapshot.every", "10s", "Publish at least so often while rows come; 0s: by rows alone.", duration(&s.Every, 0, day)},
 		{"snapshot.keep", "16", "Versions kept in the topic.", whole(&s.Keep, 1, 10_000)},
 		{"checkpoint.topic", "lca-checkpoints", "Compacted topic of the learner's state, written with its input offsets in one transaction, of one partition; with model.by of as many as the source. Transforms keep a mark there of where they began.", text(&k.Topic, topic)},
-		{"checkpoint.every_rows", "50000", "Rows learnt between two checkpoints; 0: only by time.", whole(&k.EveryRows, 0, trillion)},
-		{"checkpoint.every", "30s", "Save at least so often while rows come; 0s: by rows alone.", duration(&k.Every, 0, day)},
 	}
 }
 
@@ -199,20 +193,14 @@ func transformKeys(c *Config) []Key {
 	return []Key{
 		{"transform.topic", "whitened", "Topic of the whitened rows; it has as many partitions as the source.", text(&t.Topic, topic)},
 		{"transform.format", "input", "What each output is. input: as its message came, with our columns or keys added; json: the text of a message that is JSON, or else objects; arrow; or avro, which needs one row per message and source.registry.url. Schemas are registered under <topic>-value.", oneOf(&t.Format, encode.Formats()...)},
-		{"transform.coordinates", "aligned", "Rotation of the result, at equal distances: aligned to the version before, components (Parzen first), or symmetric.", oneOf(&t.Coordinates, lca.AllCoordinates()...)},
 		{"transform.components", "all", "all; parzen alone: the paper's unsupervised dimension reduction; or weighted: each direction by √(1−e), for neighbours in many columns of noise.", oneOf(&t.Components, lca.AllComponents()...)},
-		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score. Where p_value and alarms.p_below want none either, nothing is scored: that saves most of the time, and the page knows no unusual rows.", &boolValue{&t.Score}},
-		{"transform.p_value", "true", "Add the probability of a score at least as high, among rows like the model's neighbours, as column <column>_p. Where it is not set it is as score, from which it is made.", &boolValue{&t.PValue}},
+		{"transform.score", "true", "Add −log p(x) in nats, as column <column>_score, and the probability of a score at least as high, among rows like the model's neighbours, as column <column>_p. Where alarms.p_below wants none either, nothing is scored: that saves most of the time, and the page knows no unusual rows.", &boolValue{&t.Score}},
 		{"transform.why", "0", "Number of features that column <column>_why names for each row, those that make its score as high as it is first, with the nats that each costs; about doubles the time of scoring. 0: no such column.", whole(&t.Why, 0, 65536)},
 		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, encode.Layouts()...)},
 		{"transform.column", "lca", "Name of the result: <column>, or <column>_0, <column>_1, … with layout columns.", text(&t.Column, someText)},
 		{"transform.passthrough", "true", "Keep the columns of the input.", &boolValue{&t.Passthrough}},
-		{"transform.compression", "auto", "Of the batches written to all our topics; auto: lz4 where it halves them, zstd where it makes them much smaller still (JSON), and for what is larger than its topic takes.", oneOf(&t.Compression, sink.Compressions()...)},
-		{"transform.max_delay", "auto", "Longest wait to fill a transaction, after its first message. auto: none while messages are few; a transaction takes what came while the one before it ran, so that its size follows the load, and all partitions of a process together begin at most 500 per second. A duration: each waits for so long unless it is full before.", duration(&t.MaxDelay, time.Millisecond, time.Minute, autoDuration()...)},
 		{"transform.until_model", "auto", "Before the first model: hold (consume nothing), pass_through (null results), or drop; auto: hold, or pass_through with model.by, where a value without a model must not hold up the others.", oneOf(&t.UntilModel, transform.UntilModels()...)},
 		{"transform.pin_version", "0", "Use this version of the model alone; 0: always the newest.", whole(&t.PinVersion, 0, math.MaxInt64)},
-		{"transform.max_model_age", "0s", "Age at which the model counts as stale; 0s: never.", duration(&t.MaxModelAge, 0, 365*day)},
-		{"transform.on_stale", "warn", "A stale model: warn and go on, or stop.", oneOf(&t.OnStale, Warn, Stop)},
 	}
 }
 

@@ -68,7 +68,6 @@ func Load(in Input) (*Config, error) {
 		d.assign(assignment)
 	}
 	d.keyedDefaults()
-	d.noProbability()
 	d.validate()
 	if len(d.faults) > 0 {
 		d.hideSecrets()
@@ -109,15 +108,6 @@ func (d *decoder) keyedDefaults() {
 		if _, given := d.places[path]; !given && !d.bad[path] {
 			d.finish(path, d.byPath[path].set(text))
 		}
-	}
-}
-
-// noProbability gives transform.p_value the value of transform.score where the file says nothing of it: a probability costs as much as
-// the score that it is made of, and who does not want the one has not asked for the other.
-func (d *decoder) noProbability() {
-	const p = "transform.p_value"
-	if _, given := d.places[p]; !given && !d.bad[p] && !d.bad["transform.score"] {
-		d.config.Transform.PValue = d.config.Transform.Score
 	}
 }
 

@@ -363,26 +363,3 @@ func TestCheckpointThatIsTooLarge(t *testing.T) {
 		}
 	}
 }
-
-// A file that turned scores off before there were probabilities does not pay for them; who names both has what is named.
-func TestWithoutScoresThereAreNoProbabilities(t *testing.T) {
-	for doc, want := range map[string][2]bool{
-		"":                            {true, true},
-		"transform: {score: true}":    {true, true},
-		"transform: {score: false}":   {false, false},
-		"transform: {p_value: false}": {true, false},
-		"transform: {score: false, p_value: true}": {false, true},
-	} {
-		if c := mustLoad(t, doc, nil); [2]bool{c.Transform.Score, c.Transform.PValue} != want {
-			t.Errorf("%q: score %v and p_value %v, want %v", doc, c.Transform.Score, c.Transform.PValue, want)
-		}
-	}
-	c, err := Load(Input{Set: []string{"transform.score=false"}, Getenv: os.LookupEnv})
-	if err != nil || c.Transform.PValue {
-		t.Errorf("--set transform.score=false: p_value is %v, %v", c.Transform.PValue, err)
-	}
-	again := mustLoad(t, Print(c), nil)
-	if again.Transform.Score || again.Transform.PValue {
-		t.Error("printed and read again there are scores")
-	}
-}

@@ -15,12 +15,22 @@ var removed = map[string]gone{
 	"dead_letter.window":       {"rejects are always counted over the last 1000 messages now", ""},
 	"dead_letter.on_threshold": {"it is always stop now", "set dead_letter.max_rejects: 1000 to go on however many there are"},
 	"dead_letter.on_too_large": {"it is always cut now", ""},
+	"checkpoint.every":         {"a checkpoint goes with every snapshot now, and is written every 30s while there is none, or as seldom as snapshot.every says", "raise snapshot.every where saving costs too much"},
+	"checkpoint.every_rows":    {"a checkpoint goes with every snapshot now, and is written every 50000 rows while there is none, or as seldom as snapshot.every_rows says", ""},
 	"lca.half_life_rows":       {"the half-life is always given as lca.gamma and lca.pass_rows now", "set lca.gamma: 0.5, and lca.pass_rows to the half-life"},
 	"lca.inner_steps":          {"it is always auto now", ""},
 	"lca.precision":            {"it is always float32 now, and means, covariances and factors are float64", ""},
 	"lca.seed":                 {"it is always 1 now", ""},
 	"lca.target_rows":          {"the kernel's width is always that of the pool's own rows now", "raise lca.neighbours for a sharper density"},
+	"lca.pool":                 {"it is always auto now: the older a row, the rarer it is kept", "lower lca.neighbours for data that turn all the time"},
+	"lca.time_gap":             {"it is always auto now", ""},
 	"logger.format":            {"it is always text on a terminal and JSON elsewhere now", ""},
+	"transform.compression":    {"it is always auto now", ""},
+	"transform.coordinates":    {"it is always aligned now, to the version before", ""},
+	"transform.max_delay":      {"it is always auto now: a transaction takes what came while the one before it ran", ""},
+	"transform.max_model_age":  {"a model is used however old it is now", "watch lca_model_age_seconds; the chart has an alert for it"},
+	"transform.on_stale":       {"a model is used however old it is now", "watch lca_model_age_seconds; the chart has an alert for it"},
+	"transform.p_value":        {"it is always as transform.score now, from which it is made", ""},
 }
 
 // fault says of a removed setting what holds now.

@@ -187,9 +187,6 @@ func (d *decoder) validatePublishing() {
 	if c.Snapshot.EveryRows == 0 && c.Snapshot.Every == 0 {
 		d.clash("no snapshot would ever be published: every_rows and every are both off", "set snapshot.every, such as 10s", "snapshot.every_rows", "snapshot.every")
 	}
-	if c.Checkpoint.EveryRows == 0 && c.Checkpoint.Every == 0 {
-		d.clash("no checkpoint would ever be written: every_rows and every are both off", "set checkpoint.every, such as 30s", "checkpoint.every_rows", "checkpoint.every")
-	}
 	if c.Alarms.PBelow > 0 && c.Alarms.Topic == "" {
 		d.clash("needs a topic to write to", "set alarms.topic", "alarms.p_below", "alarms.topic")
 	}

@@ -149,7 +149,6 @@ func demoConfig(f demoFlags, stream *toy.Stream, broker string) *config.Config {
 	c.Kafka.Brokers = []string{broker}
 	c.HTTP.Listen = f.http
 	c.Snapshot.EveryRows, c.Snapshot.Every = 2000, time.Second
-	c.Checkpoint.EveryRows, c.Checkpoint.Every = 10000, 5*time.Second
 	c.LCA.Model, c.LCA.Preset = stream.Model, stream.Preset
 	c.LCA.SkipWhenBehind = false // learn every row: the demo waits for the learner, a stream would not
 	if f.data == "digits" {

@@ -90,7 +90,7 @@ func transformFiles(ctx context.Context, p *app.Program, o *app.Options, f *offl
 	}
 	t := &fileTransform{program: p, flags: f, stats: new(stats.Stats), screen: app.NewFileScreen(p), limits: app.FileLimits(cfg.Memory, p.Logger(cfg.Logger))}
 	t.offline = transform.NewOffline(model, transform.TransformConfig{
-		Output: system.OutputOf(cfg), Coordinates: cfg.Transform.Coordinates, Components: cfg.Transform.Components,
+		Output: system.OutputOf(cfg), Components: cfg.Transform.Components,
 		OnInvalid: cfg.Source.OnInvalid, Stats: t.stats, Log: p.Logger(cfg.Logger), Now: time.Now,
 	})
 	var fault error // of an input

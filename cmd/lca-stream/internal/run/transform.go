@@ -198,22 +198,13 @@ func (o *transforms) becomes() func(*source.Message) int64 {
 // idle returns the interval of the empty batches of a quiet partition.
 func (o *transforms) idle() time.Duration { return min(o.renew.Every/2, transformIdle) }
 
-// gathering is how long a transaction waits to be filled, or what bounds those that do not wait.
-func (s *whitening) gathering() (wait time.Duration, rate *source.Rate) {
-	if wait = s.Config.Transform.MaxDelay; wait > 0 {
-		return wait, nil
-	}
-	return 0, s.Rate
-}
-
 // read opens a partition's reader.
 func (o *transforms) read(ctx context.Context, p source.Partition, positions *start.Positions, claim source.Claim, start source.Offsets) (pipeline.Source, error) {
 	claim.Next, claim.Epochs = nil, nil
-	wait, rate := o.gathering()
 	bytes, parts := o.batches()
 	src, err := o.Reader(ctx, source.KafkaConfig{
 		Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: bytes,
-		GatherParts: parts, GatherWait: wait, Rate: rate, IdleWait: o.idle(), OnGap: o.gaps.Pass, Becomes: o.becomes(),
+		GatherParts: parts, Rate: o.Rate, IdleWait: o.idle(), OnGap: o.gaps.Pass, Becomes: o.becomes(),
 	}, o.whitened())
 	if err != nil {
 		return nil, err
@@ -265,10 +256,9 @@ func (s *whitening) transformConfig(ctx context.Context) (transform.TransformCon
 	return transform.TransformConfig{
 		Registry: registry,
 		Group:    c.Source.Group, Topic: c.Transform.Topic, Columns: c.Source.Features,
-		Output:      system.OutputOf(c),
-		Coordinates: c.Transform.Coordinates, Components: c.Transform.Components,
+		Output:     system.OutputOf(c),
+		Components: c.Transform.Components,
 		UntilModel: until, OnInvalid: c.Source.OnInvalid,
-		MaxModelAge: c.Transform.MaxModelAge, StopOnStale: c.Transform.OnStale == config.Stop,
 		Alarms: alarms, DeadLetter: dead, DeadLog: &reject.DeadLog{Log: s.Log, Now: time.Now}, Stats: s.Stats, Log: s.Log, Now: time.Now,
 		Follow: s.follow(), Engines: s.Engines,
 	}, nil
@@ -327,10 +317,10 @@ func (s *whitening) keyedModels(shared *transform.TransformConfig, fail func(err
 		Failed: fail,
 		Topic:  c.Snapshot.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Features: c.Source.Features,
 		By: c.Model.By, Memory: s.ModelMemory(),
-		Coordinates: shared.Coordinates, Components: shared.Components,
-		Learns:   s.learns,
-		Explains: shared.Output.Why > 0 || shared.Output.Imputed,
-		AlarmsTo: shared.Alarms.To, Stats: s.Stats, Log: s.Log.With("stage", "transform"),
+		Components: shared.Components,
+		Learns:     s.learns,
+		Explains:   shared.Output.Why > 0 || shared.Output.Imputed,
+		AlarmsTo:   shared.Alarms.To, Stats: s.Stats, Log: s.Log.With("stage", "transform"),
 	}
 }
 

@@ -2,12 +2,10 @@ package run
 
 import (
 	"testing"
-	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
-	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
@@ -51,17 +49,5 @@ func TestWhitened(t *testing.T) {
 		if rec.NumCols() != c.columns {
 			t.Errorf("%v, passthrough %v, %v: %s is read as %v, want %d columns", c.format, c.passthrough, c.layout, c.value, rec.Schema(), c.columns)
 		}
-	}
-}
-
-// A delay of the configuration is obeyed; without one the transactions of all partitions share one bound.
-func TestDelayOfTransactions(t *testing.T) {
-	s := &whitening{Process: &system.Process{System: &system.System{Topics: &system.Topics{Config: config.Default()}}, Rate: source.NewRate(system.MostTransactions)}}
-	if wait, rate := s.gathering(); wait != 0 || rate != s.Rate {
-		t.Errorf("by default they wait for %v, with the bound %p of %p", wait, rate, s.Rate)
-	}
-	s.Config.Transform.MaxDelay = 100 * time.Millisecond
-	if wait, rate := s.gathering(); wait != 100*time.Millisecond || rate != nil {
-		t.Errorf("with max_delay: 100ms they wait for %v, with a bound: %v", wait, rate != nil)
 	}
 }

@@ -83,7 +83,7 @@ func (p *process) transform(t *testing.T, rows, bad int) {
 	t.Helper()
 	p.run(t, &transform.Transform{TransformConfig: transform.TransformConfig{
 		Topic: "out", Output: encode.OutputConfig{Column: "lca", Score: true},
-		Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll,
+		Components: lca.ComponentsAll,
 		DeadLetter: reject.DeadLetter{Topic: "dead", Window: 10, MaxRejects: 5, Partitions: 1},
 		Follow:     p.follow, Stats: p.stats, Log: quiet(), Now: time.Now,
 	}}, batchOf(t, rows, bad))

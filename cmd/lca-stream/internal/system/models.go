@@ -403,6 +403,13 @@ func (s *Models) KeyedStates(partition int32, to source.At) *learn.KeyedStates {
 	return &learn.KeyedStates{ReadBack: *s.ReadBackOf(ours, to), Partition: partition, ModelID: c.Snapshot.ModelID, Owner: s.Ours(), By: c.Model.By}
 }
 
+// A learner saves its state with every snapshot. Before there is a first one, what it has gathered is saved so often that a restart reads some seconds
+// again, and so seldom that it costs nothing; where snapshots are made more seldom than that, because writing is dear, so are checkpoints.
+const (
+	checkpointEvery = 30 * time.Second
+	checkpointRows  = 50_000
+)
+
 // LearnStage returns the learner of this configuration, which begins with warm where it has no checkpoint.
 func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*learn.Learn, error) {
 	c := s.Config
@@ -418,7 +425,7 @@ func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*lear
 	return &learn.Learn{LearnConfig: learn.LearnConfig{
 		ModelID: c.Snapshot.ModelID, Topic: c.Snapshot.Topic, Keep: c.Snapshot.Keep,
 		SnapshotRows: c.Snapshot.EveryRows, SnapshotEvery: c.Snapshot.Every,
-		CheckpointRows: c.Checkpoint.EveryRows, CheckpointEvery: c.Checkpoint.Every,
+		CheckpointRows: max(checkpointRows, c.Snapshot.EveryRows), CheckpointEvery: max(checkpointEvery, c.Snapshot.Every),
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
 		Alarms: alarms, Rejects: &rejects, StopAtRow: c.Source.OnInvalid == reject.StopAtRow, Producer: app.Producer(),
 		Checkpoints: s.Checkpoints(), Newest: s.newestVersion,

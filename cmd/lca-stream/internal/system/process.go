@@ -84,8 +84,8 @@ func OpenProcess(ctx context.Context, c *config.Config, log *slog.Logger, stages
 	return s, nil
 }
 
-// MostTransactions bounds the transactions per second that the partitions of a process begin together if
-// transform.max_delay is auto. A transaction takes 1.7 ms of a broker's core, so these are most of one core. With 50
+// MostTransactions bounds the transactions per second that the partitions of a process begin together, which wait for nothing else: a transaction
+// takes what came while the one before it ran, so that its size follows the load. A transaction takes 1.7 ms of a broker's core, so these are most of one core. With 50
 // partitions or more, which all have output all the time, they wait longer than 100 ms for their turn.
 const MostTransactions = 500
 

@@ -328,7 +328,7 @@ func (s *Topics) OpenKeyedSink(ctx context.Context, partition int32) (*sink.Kafk
 // sinkConfig is what a producer of the process is opened with.
 func (s *Topics) sinkConfig(id string) sink.KafkaConfig {
 	return sink.KafkaConfig{
-		Cluster: s.Cluster, TransactionalID: id, Compression: s.Config.Transform.Compression, Link: s.link, Log: s.Log,
+		Cluster: s.Cluster, TransactionalID: id, Compression: sink.CompressAuto, Link: s.link, Log: s.Log,
 		Timeout: s.Config.Kafka.TransactionTimeout,
 	}
 }
@@ -374,7 +374,7 @@ func (s *Topics) Alarms(ctx context.Context) (transform.Alarms, error) {
 // OutputOf is what an output message holds.
 func OutputOf(c *config.Config) encode.OutputConfig {
 	t := c.Transform
-	return encode.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.PValue, Why: t.Why, Imputed: c.Source.OnInvalid == reject.ImputeRow, Models: c.Model.By.Place == modelkey.Column, Passthrough: t.Passthrough}
+	return encode.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.Score, Why: t.Why, Imputed: c.Source.OnInvalid == reject.ImputeRow, Models: c.Model.By.Place == modelkey.Column, Passthrough: t.Passthrough}
 }
 
 // VersionBytes is how many bytes of the snapshot topic a version may take: a quarter of what the process may, because it holds more of them, and the model.
