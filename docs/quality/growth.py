@@ -1,4 +1,4 @@
-"""NLL against rows and seconds for pools of several sizes, with and without the correction of the kernel's width."""
+"""NLL against rows and seconds for pools of several sizes."""
 import numpy as np
 
 import design
@@ -8,7 +8,7 @@ import streams
 prepare = streams.prepare
 
 
-def grown(neighbours, corrected, run, more=""):
+def grown(neighbours, run, more=""):
     """Test NLL above that of the density the rows are drawn from, with the pool's own rows as centres, and with many more; the
     number of Parzen directions; seconds since the program was started, for which all rows were waiting."""
     source = streams.Source(run)
@@ -17,8 +17,6 @@ def grown(neighbours, corrected, run, more=""):
     if more == design.SINGLE:
         return {f"own_{n}": float(streams.gaussian(X[:n], test).mean() - truth) for n in design.GROWTH_ROWS}
     settings = [*design.DENSITY, *design.GROWTH_MORE.get(more, []), f"lca.neighbours={neighbours}", "snapshot.every_rows=500", "snapshot.every=1h"]
-    if corrected:
-        settings.append(f"lca.target_rows={design.CENTRES}")
     value = {}
     with live.Live(streams.brokers[0], settings, command="learn", waiting=X) as s:
         s.wait(max(design.GROWTH_ROWS))

@@ -18,7 +18,7 @@ CLUSTERERS = ["minibatch", "kmeans"]
 COORDINATES = ["raw", "standard", "whitening", "auto", "parzen"]
 SPECTRAL_COORDINATES = ["raw", "standard", "whitening", "metric", "metric, Parzen", "density", "density, relative"]
 GROWTH_ROWS, GROWTH_LEFT_OUT = [1000, 5000, 20000], ["ν = 0.01, model lca_gauss"]
-VALVE_LEFT_OUT = ["model lca", "gate 5", "gate 10", "nu 0.001", "nu 0.003", "warm-up 300", "inner steps 2", "20 rows per minibatch"]
+VALVE_LEFT_OUT = ["model lca", "gate 5", "gate 10", "nu 0.001", "nu 0.003", "warm-up 300", "20 rows per minibatch"]
 CLUSTERS_LEFT_OUT = ["circles"]  # 0.00 in all coordinates
 METHODS = {
     ("lca-stream", "shipped"): "**lca-stream, online** (configs/anomaly-scores.yaml)",
@@ -319,7 +319,7 @@ def with_error(row, figure):
 def growth_name(r):
     if r.get("more") == design.SINGLE:
         return r["more"]
-    return ", ".join([str(r["neighbours"]), *([r["more"]] if "more" in r else []), *(["corrected"] if r["corrected"] else [])])
+    return ", ".join([str(r["neighbours"]), *([r["more"]] if "more" in r else [])])
 
 
 def growth_part(rows):

@@ -67,11 +67,11 @@ def growth(rows):
         if r.get("more") == design.SINGLE:
             axes[0].plot(design.GROWTH_ROWS, [r[f"own_{n}"]["mean"] for n in design.GROWTH_ROWS], ":", color="#888888", label=design.SINGLE, lw=1.2)
             continue
-        label, style = "N = " + page.growth_name(r), "--" if r["corrected"] else "-"
+        label = "N = " + page.growth_name(r)
         colour = f"C{len(design.GROWTH_N) + list(design.GROWTH_MORE).index(r['more']) if 'more' in r else design.GROWTH_N.index(r['neighbours'])}"
         for ax, f, x in [(axes[0], "own", None), (axes[1], "many", None), (axes[2], "own", "seconds")]:
             at = [r[f"{x}_{n}"]["mean"] if x else n for n in design.GROWTH_ROWS]
-            ax.plot(at, [r[f"{f}_{n}"]["mean"] for n in design.GROWTH_ROWS], style, color=colour, label=label, lw=1.2, marker=".", ms=3)
+            ax.plot(at, [r[f"{f}_{n}"]["mean"] for n in design.GROWTH_ROWS], color=colour, label=label, lw=1.2, marker=".", ms=3)
     for ax, title, x in zip(axes, ("the pool's rows as centres", "10000 rows as centres", "the pool's rows, against time"), ("rows", "rows", "seconds")):
         ax.set_title(title, fontsize=9)
         ax.set_xlabel(x, fontsize=8)

@@ -193,18 +193,6 @@ def tails(settings, run):
     return {"excess": float(m.score(test @ mix).mean() - truth), "parzen": len(m.parzen)}
 
 
-def jump(setting, run):
-    """How far fixed points move in y from one snapshot to the next, in kernel widths: median where the choice of a full pool takes effect, after 4500 rows;
-    median and 99th percentile after that."""
-    source = Source(run)
-    X, points = source.draw(8000), source.draw(500)
-    at = list(range(4000, 8001, 500))
-    models = learnt(X, [f"transform.coordinates={setting}"], at)
-    Y = [m.transform(points) for m in models]
-    chosen, *moved = [np.linalg.norm(b - a, axis=1) for a, b in zip(Y, Y[1:])]
-    return {"at_the_choice": float(np.median(chosen)), "median": float(np.median(moved)), "most": float(np.quantile(moved, .99))}
-
-
 def again(setting, run):
     """A range learnt three times over: mean log eigenvalue of C_L against one that is learnt once. With the same identities, or
     as three copies that have each their own."""
@@ -228,8 +216,6 @@ def skip(every, run):
 
 
 def measured(stream, setting, run):
-    if stream == "jump":
-        return jump(setting, run)
     if stream == "skip":
         return skip(int(setting.split()[-1]), run)
     if stream == "again":

@@ -87,8 +87,6 @@ def scores(table, method, setting, run):
         settings = design.LCA[setting]
         given = dict(s.split("=") for s in settings)
         warmup = int(given.get("lca.warmup_rows", design.WARMUP))
-        if "lca.inner_steps" in given:
-            warmup += BLOCK  # there is no model before the first minibatch after the warm-up
         return online(table, settings, warmup)
     if method == "lca-gauss, batch":
         return batch(table, design.BATCH[setting])

@@ -20,7 +20,7 @@ func testRegistryKilled(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry
 			s := newStream(t, b, "killed-"+load.Format, settings{partitions: 3, features: sensorColumns, why: 2, registry: r})
 			load.Topic, load.Registry, load.Data, load.Rows, load.Bad, load.Invalid = s.topic("in"), r.URL, "sensors", 1<<30, 0.01, 0.05
 			wait, end := b.Load(t, load)
-			run := s.program("run", "--set", "transform.max_delay=300ms") // so that transactions are open for longer
+			run := s.program("run")
 			for range kills {
 				s.await(s.name, s.committedSoFar(s.name)+20, run)
 				run.killInside(s.topic("out"))

@@ -64,7 +64,7 @@ func (l *Learn) restore(c *checkpoint.Checkpoint) error {
 		return err
 	}
 	if err := learner.UnmarshalBinary(c.Learner); errors.As(err, new(*online.ShapeError)) {
-		return l.otherPool(fmt.Errorf("lca.neighbours or lca.pool has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
+		return l.otherPool(fmt.Errorf("lca.neighbours has changed, or the kind of pool, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
 	} else if err != nil {
 		return &reject.Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Remedy: "set another snapshot.model_id to learn a new model"}
 	}
