@@ -536,7 +536,7 @@ func (f *Fetcher) cutOff(got *Fetched, response *fetchResponse) error {
 		return nil
 	}
 	if limit := f.config.MaxBatchBytes; size > int64(limit) && b.LastOffset >= f.next {
-		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, format.CodeTooLarge, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d (4 times source.max_message_bytes, but at least 16 MiB)", size, b.Count, b.LastOffset, limit)))
+		got.Rejected = append(got.Rejected, f.reject(max(b.BaseOffset, f.next), b.LastOffset, format.CodeTooLarge, fmt.Errorf("a batch of %d bytes, %d records, to offset %d, more than the limit of %d", size, b.Count, b.LastOffset, limit)))
 		got.Next, got.Epoch = b.LastOffset+1, b.LeaderEpoch
 		return nil
 	}

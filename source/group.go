@@ -165,7 +165,7 @@ func (g *Group) Next(ctx context.Context) (*Generation, error) {
 // name. Joining again under it would take the partitions from the other process, which would then do the same.
 func (g *Group) nameless() {
 	g.config.Cluster.Log().Warn("another process is a member under the derived instance id; going on without one: "+
-		"set source.instance_id to a name of its own for each process", "group", g.config.Group, "instance_id", g.config.InstanceID)
+		"give each host a name of its own", "group", g.config.Group, "instance_id", g.config.InstanceID)
 	g.config.InstanceID, g.config.Derived, g.member = "", false, ""
 }
 

@@ -64,8 +64,8 @@ class Live:
         self.log = tempfile.TemporaryFile("w+")
         self.args = [*(["-c", config] if config else []), "--set", f"kafka.brokers={brokers}", "--set", "http.listen=",
                      "--set", f"source.group={self.name}", "--set", f"source.features=[{','.join(features)}]",
-                     "--set", "source.assignment=static", "--set", "source.partitions=0",
-                     "--set", "snapshot.keep=10000", "--set", "lca.skip_when_behind=false"]
+                     "--set", "source.partitions=0",
+                     "--set", "lca.skip_when_behind=false"]
         self.args += [a for k, v in self.topics.items() for a in ("--set", f"{k}={v}")]
         self.args += [a for s in settings for a in ("--set", s)]
         self.command = command

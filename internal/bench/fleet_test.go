@@ -218,7 +218,7 @@ func (f *fleet) measure(b *testing.B, c fleetCell) fleetResult {
 kafka: {brokers: [%q]}
 source: {topic: %s-%s, group: %s, features: [x]}
 model: {by: %s, memory: %s}
-snapshot: {topic: %s-snapshots-%s, keep: 2}
+snapshot: {topic: %s-snapshots-%s}
 checkpoint: {topic: %s-checkpoints-%s}
 transform: {topic: %s}
 http: {listen: "127.0.0.1:0", debug_endpoints: true}

@@ -140,7 +140,7 @@ kafka: {brokers: [%q]}
 source: {topic: %s-%s, group: %s, features: [x]}
 model: {by: %s, memory: %s}
 lca: {neighbours: %d}
-snapshot: {topic: %s, keep: 2, every: 1m}
+snapshot: {topic: %s}
 checkpoint: {topic: %s}
 memory: {limit: 8GiB}
 http: {listen: "127.0.0.1:0", debug_endpoints: true}

@@ -26,8 +26,6 @@ func TestChaosKill(t *testing.T) {
 		{"run, as it is set up", kafkatest.Kafka41, 250, settings{}, []string{"run"}},
 		{"learn + transform, as they are set up", kafkatest.Kafka41, 250, settings{}, both},
 		{"run, static", kafkatest.Kafka41, 100, settings{static: true}, []string{"run"}},
-		{"learn + transform, group with an instance id", kafkatest.Kafka41, 50, settings{instance: "pod-0"}, both},
-		{"learn + transform, group without instance ids", kafkatest.Kafka41, 30, settings{instance: "none"}, both},
 		{"run, Avro in and out", kafkatest.Kafka41, 30, settings{format: "avro", rate: 500}, []string{"run"}},
 		{"learn + transform, JSON Schema in and out", kafkatest.Kafka41, 30, settings{format: "json_schema"}, both},
 		{"learn + transform, a model for each key", kafkatest.Kafka41, 60, settings{byKey: true}, both},

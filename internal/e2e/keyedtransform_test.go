@@ -79,7 +79,7 @@ func newFleet(t *testing.T, b *kafkatest.Broker) *fleet {
 	text := fmt.Sprintf(`kafka: {brokers: [%s]}
 source: {topic: keyed-in, group: keyed, features: [a, b, c]}
 model: {by: key, memory: 1MiB}
-snapshot: {topic: keyed-snap, keep: 2}
+snapshot: {topic: keyed-snap}
 checkpoint: {topic: keyed-check}
 transform: {topic: keyed-out, until_model: pass_through}
 http: {listen: ""}

@@ -84,8 +84,7 @@ type stream struct {
 // settings are what a test changes in the configuration; the rest makes many versions in little time.
 type settings struct {
 	partitions int
-	instance   string   // name of the group's only member
-	static     bool     // assignment of all partitions to each process, instead of by group
+	static     bool     // source.partitions: all of them in each process, instead of by group
 	features   string   // YAML list
 	why        int      // transform.why
 	imputes    bool     // source.on_invalid: impute
@@ -103,20 +102,17 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 	t.Helper()
 	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why, pBelow: s.pBelow, byKey: s.byKey}
 	st.file = filepath.Join(st.dir, "stream.yaml")
-	assignment := "group"
-	if s.instance != "" {
-		assignment += ", instance_id: " + s.instance
-	}
+	more := ""
 	if s.static {
-		assignment = fmt.Sprintf(`static, partitions: ["0-%d"]`, s.partitions-1)
+		more = fmt.Sprintf(`, partitions: ["0-%d"]`, s.partitions-1)
 	}
 	if s.imputes {
 		st.onInvalid = "impute"
-		assignment += ", on_invalid: impute"
+		more += ", on_invalid: impute"
 	}
 	if s.registry != nil {
 		st.registry = s.registry.URL
-		assignment += ", registry: {url: " + st.registry + "}"
+		more += ", registry: {url: " + st.registry + "}"
 	}
 	brokers := b.Addrs()
 	if s.brokers != nil {
@@ -127,15 +123,15 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 		why = fmt.Sprintf(", why: %d", s.why)
 	}
 	text := fmt.Sprintf(`kafka: {brokers: [%[1]s]%[6]s}
-source: {topic: %[2]s-in, group: %[2]s, assignment: %[3]s, features: %[4]s}
+source: {topic: %[2]s-in, group: %[2]s, features: %[4]s%[3]s}
 lca: {neighbours: 500, skip_when_behind: false}
-snapshot: {topic: %[2]s-snap, every_rows: 500, every: 1s, keep: 10000}
+snapshot: {topic: %[2]s-snap, every_rows: 500, every: 1s}
 checkpoint: {topic: %[2]s-check}
 transform: {topic: %[2]s-out%[7]s}
 dead_letter: {topic: %[2]s-dead, max_rejects: 1000}
 http: {listen: ""}
 logger: {level: debug}
-%[5]s`, strings.Join(brokers, ", "), name, assignment, s.features, s.more, s.kafka, why)
+%[5]s`, strings.Join(brokers, ", "), name, more, s.features, s.more, s.kafka, why)
 	if s.byKey {
 		text += "model: {by: key, memory: 2MiB}\n"
 	}

@@ -232,7 +232,7 @@ func (f *Follow) pinned(newest uint64) error {
 	}
 	return &reject.Stop{
 		Err:    fmt.Errorf("version %d of model %q is not on the topic any more, which has %v", f.Pin, f.ModelID, there),
-		Remedy: "set transform.pin_version to one of those, or to 0 for the newest; snapshot.keep says how many stay",
+		Remedy: "set transform.pin_version to one of those, or to 0 for the newest",
 	}
 }
 

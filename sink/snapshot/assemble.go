@@ -208,7 +208,7 @@ func (a *Assembler) Version(modelID string, version uint64) (*Snapshot, error) {
 			return a.decode(s, modelID)
 		}
 	}
-	return nil, fmt.Errorf("snapshot: no version %d of model %q in the topic: older ones are overwritten after snapshot.keep more", version, modelID)
+	return nil, fmt.Errorf("snapshot: no version %d of model %q in the topic: newer ones have overwritten it", version, modelID)
 }
 
 // Models lists the model ids of which the topic holds anything, sorted.

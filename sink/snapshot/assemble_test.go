@@ -172,7 +172,7 @@ func TestAssemblerLists(t *testing.T) {
 	if err != nil || s.Version != 100 {
 		t.Errorf("version 100: %v, %v", s, err)
 	}
-	for version, says := range map[uint64]string{200: "not whole", 150: "snapshot.keep"} {
+	for version, says := range map[uint64]string{200: "not whole", 150: "overwritten"} {
 		if _, err := a.Version("default", version); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("version %d: %v, want …%s…", version, err, says)
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/lca-stream/lca-stream/source/format/ipcguard"
 )
 
-// DefaultMaxBytes bounds the bytes of one value unless the configuration says otherwise.
+// DefaultMaxBytes bounds the bytes of one value unless Config.MaxBytes says otherwise: sixteen times what brokers take by default, and little enough
+// that a message and what is made of it fit into the memory of a small process.
 const DefaultMaxBytes = 16 << 20
 
 // Config says what a Decoder takes.
@@ -153,7 +154,7 @@ func (d *Decoder) DecodeIn(ctx context.Context, a *Arena, value []byte, contentT
 	case len(value) == 0:
 		return nil, "", errorf(CodeEmpty, "no bytes; send %s", titles())
 	case len(value) > d.config.MaxBytes:
-		return nil, "", errorf(CodeTooLarge, "%d bytes, at most %d are read (source.max_message_bytes)", len(value), d.config.MaxBytes)
+		return nil, "", errorf(CodeTooLarge, "%d bytes, at most %d are read", len(value), d.config.MaxBytes)
 	}
 	if _, _, ok := SchemaID(value); ok && d.named != nil {
 		return d.named.decode(ctx, value, a)

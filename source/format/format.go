@@ -152,7 +152,7 @@ func either(words []string) string {
 // new code.
 const (
 	CodeEmpty         = "empty"          // no bytes at all
-	CodeTooLarge      = "too_large"      // more bytes than source.max_message_bytes
+	CodeTooLarge      = "too_large"      // more bytes than Config.MaxBytes
 	CodeFormatUnknown = "format_unknown" // of no format of the table: CSV, gzip, MessagePack, …
 	CodeDecodePanic   = "decode_panic"   // a fault of ours, or of a library; the bytes are worth a bug report
 )

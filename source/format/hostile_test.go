@@ -156,7 +156,7 @@ func bombs(t testing.TB) []struct {
 		{"text", CodeFormatUnknown, "no known format", []byte("1.5,2.5\n")},
 		{"only the end of a stream", CodeArrowInvalid, "without a schema", []byte{0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0}},
 		{"no bytes", CodeEmpty, "no bytes", nil},
-		{"17 MiB", CodeTooLarge, "max_message_bytes", make([]byte, 17<<20)},
+		{"17 MiB", CodeTooLarge, "at most 16777216 are read", make([]byte, 17<<20)},
 	}
 }
 

@@ -54,8 +54,6 @@ type Choice string
 const (
 	StartEarliest Choice = "earliest"
 	StartLatest   Choice = "latest"
-	AssignGroup   Choice = "group"
-	AssignStatic  Choice = "static"
 	Stop          Choice = "stop"
 	Skip          Choice = "skip"
 	LevelDebug    Choice = "debug"
@@ -106,19 +104,16 @@ type OAuth struct {
 
 // Source is where rows come from.
 type Source struct {
-	Topic           string           // input topic
-	Group           string           // consumer group of the transform; the learner commits under <group>.learn
-	InstanceID      string           // name of this member of the group; "": derived from host and configuration; none: without a name
-	StartOffset     Choice           // where a group begins that has never begun: StartEarliest or StartLatest
-	Assignment      Choice           // AssignGroup or AssignStatic
-	Partitions      []int32          // partitions of a static assignment
-	Format          string           // format of the input values, one of format.Names
-	Features        []string         // numeric columns in order, or one list column; empty: chosen from the first message
-	OnInvalid       reject.OnInvalid // what becomes of a row with a null, text, NaN or Inf feature
-	OnGap           Choice           // what becomes of records that retention has deleted before they were read: Stop or Skip
-	MaxMessageBytes int              // largest message taken, bytes
-	SchemaFile      string           // Avro schema of values that name none; "": each names its schema
-	Registry        Registry
+	Topic       string           // input topic
+	Group       string           // consumer group of the transform; the learner commits under <group>.learn
+	StartOffset Choice           // where a group begins that has never begun: StartEarliest or StartLatest
+	Partitions  []int32          // the only partitions to work on; empty: those that the consumer group gives
+	Format      string           // format of the input values, one of format.Names
+	Features    []string         // numeric columns in order, or one list column; empty: chosen from the first message
+	OnInvalid   reject.OnInvalid // what becomes of a row with a null, text, NaN or Inf feature
+	OnGap       Choice           // what becomes of records that retention has deleted before they were read: Stop or Skip
+	SchemaFile  string           // Avro schema of values that name none; "": each names its schema
+	Registry    Registry
 }
 
 // Registry is the schema registry of the input's values and of those that are written.
@@ -168,7 +163,6 @@ type Snapshot struct {
 	ModelID   string        // name of the model within the topic
 	EveryRows uint64        // rows learnt between snapshots; 0: off
 	Every     time.Duration // longest time between snapshots while rows come; 0: off
-	Keep      int           // slots, that is versions kept
 }
 
 // Checkpoint is where the learner's state is saved.

@@ -59,7 +59,6 @@ func Keys(c *Config) []Key {
 var keyedDefaults = map[string]string{
 	"lca.neighbours": "500",
 	"snapshot.every": "1m",
-	"snapshot.keep":  "2",
 }
 
 func kafkaKeys(c *Config) []Key {
@@ -89,18 +88,15 @@ func kafkaKeys(c *Config) []Key {
 func sourceKeys(c *Config) []Key {
 	s, r := &c.Source, &c.Source.Registry
 	return []Key{
-		{"source.topic", "events", "Topic of the records to learn from and to whiten.", text(&s.Topic, topic)},
+		{"source.topic", "events", "Topic of the records to learn from and to whiten. A message of more than 16MiB is unusable (see dead_letter).", text(&s.Topic, topic)},
 		{"source.group", "lca-stream", "Group under which the transform commits its input offsets; the learner commits under <group>.learn.", text(&s.Group, someText)},
-		{"source.instance_id", `""`, "Name of this member of the group: after a crash it gets its partitions back at once. Empty: derived from the host or pod, the configuration and the processes that run there; none: without a name. A name of your own must be another one for each process.", text(&s.InstanceID, memberName)},
 		{"source.start_offset", "earliest", "Where a group begins that has never begun; resolved once. Partitions that are added later begin at earliest.", oneOf(&s.StartOffset, StartEarliest, StartLatest)},
-		{"source.assignment", "group", "Partitions by consumer group, or the fixed list below.", oneOf(&s.Assignment, AssignGroup, AssignStatic)},
-		{"source.partitions", "[]", "The partitions of a static assignment.", &partitionsValue{&s.Partitions}},
+		{"source.partitions", "[]", "The only partitions to work on, without a group's rebalances; another process that works on one of them takes it over. Empty: the consumer group divides them.", &partitionsValue{&s.Partitions}},
 		{"source.format", "auto", "Format of the input values; auto tells it by the first bytes of each.", oneOf(&s.Format, format.Names()...)},
 		{"source.schema_file", `""`, "Avro schema (.avsc) of values that name none, with source.format avro. Empty: each names its schema in the registry.", text(&s.SchemaFile, anyText)},
 		{"source.features", "[]", "Numeric columns in order, or one list column; empty: chosen from the first message, without labels, ids, times and constants (`init` and `inspect` say which). The model keeps them.", &listValue{&s.Features, feature, 0}},
 		{"source.on_invalid", `"null"`, "A row with a null, NaN or Inf feature, or with text in one (JSON, unions): keep it with a null result, dead-letter its message, stop, or impute: fill what is null, text or NaN by its conditional mean under the model, said in column <column>_imputed; a row with Inf then has a null result. It is never learnt.", oneOf(&s.OnInvalid, reject.OnInvalids()...)},
 		{"source.on_gap", "stop", "Records that retention has deleted before they were read: stop, or skip them, counted in lca_records_passed_total. The learner of `run` passes over what the transform has read either way, counted in lca_learner_gap_records_total.", oneOf(&s.OnGap, Stop, Skip)},
-		{"source.max_message_bytes", "16MiB", "Largest message taken; a larger one is unusable (see dead_letter), and so is a producer's batch that decompresses to more than 4 times as much and more than 16MiB. Memory grows with it.", &sizeValue{p: &s.MaxMessageBytes, low: 1 << 10, high: 1 << 30}},
 		{"source.registry.url", `""`, "Schema registry of values that name their schema by an id, after a byte 0: http(s)://HOST:PORT and the path of Confluent's API, such as /apis/ccompat/v7. Empty: such values are unusable.", text(&r.URL, registryURL)},
 		{"source.registry.username", `""`, "User to log in as; empty: no login.", text(&r.Username, anyText)},
 		{"source.registry.password", `""`, "Its password; better ${VAR}, or password_file.", &secretValue{&r.Password}},
@@ -183,7 +179,6 @@ func publishKeys(c *Config) []Key {
 		{"snapshot.model_id", "default", "Name of the model: several can share the topic.", text(&s.ModelID, modelName)},
 		{"snapshot.every_rows", "10000", "Rows learnt between two snapshots; 0: only by time. An alarm of the learner makes one as well.", whole(&s.EveryRows, 0, trillion)},
 		{"snapshot.every", "10s", "Publish at least so often while rows come; 0s: by rows alone.", duration(&s.Every, 0, day)},
-		{"snapshot.keep", "16", "Versions kept in the topic.", whole(&s.Keep, 1, 10_000)},
 		{"checkpoint.topic", "lca-checkpoints", "Compacted topic of the learner's state, written with its input offsets in one transaction, of one partition; with model.by of as many as the source. Transforms keep a mark there of where they began.", text(&k.Topic, topic)},
 	}
 }

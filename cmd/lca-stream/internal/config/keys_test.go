@@ -160,8 +160,8 @@ func TestEveryRangeIsClosedAtItsEnds(t *testing.T) {
 }
 
 func TestPrintIsReadBack(t *testing.T) {
-	c := mustLoad(t, "", nil, "kafka.brokers=a:1,b:2", "source.features=[x, a b, 1, null, 'q']", "source.assignment=static", "source.partitions=0-3,7,9-9",
-		"lca.pass_rows=6000", "lca.outlier_gate=off", "lca.nu=1e-3", "source.max_message_bytes=1500kB", "snapshot.every=90m", "transform.column=no", "http.listen=")
+	c := mustLoad(t, "", nil, "kafka.brokers=a:1,b:2", "source.features=[x, a b, 1, null, 'q']", "source.partitions=0-3,7,9-9",
+		"lca.pass_rows=6000", "lca.outlier_gate=off", "lca.nu=1e-3", "memory.limit=150000kB", "snapshot.every=90m", "transform.column=no", "http.listen=")
 	if diff := cmp.Diff(c, mustLoad(t, Print(c), nil)); diff != "" {
 		t.Errorf("%s\n%s", diff, Print(c))
 	}

@@ -81,12 +81,11 @@ kafka:
 source:
   group: yes
   partitions: ["0-2", 7]
-  assignment: static
-  max_message_bytes: 2048
   on_invalid: null
   features: [x, "y, z", 1]
 lca: {nu: 1e-2, pass_rows: 6000, outlier_gate: off}
 snapshot: {every: 1m30s}
+memory: {limit: 134217728}
 transform:
   column: >-
     folded
@@ -95,8 +94,8 @@ transform:
 	want := Default()
 	want.Kafka.Brokers = []string{"a:1", "b:2"}
 	want.Kafka.SASL.Mechanism, want.Kafka.SASL.Username, want.Kafka.SASL.Password = "plain", "007", "1e3"
-	want.Source.Group, want.Source.Assignment, want.Source.Partitions = "yes", "static", []int32{0, 1, 2, 7}
-	want.Source.MaxMessageBytes, want.Source.Features = 2048, []string{"x", "y, z", "1"}
+	want.Source.Group, want.Source.Partitions = "yes", []int32{0, 1, 2, 7}
+	want.Memory.Limit, want.Source.Features = 128<<20, []string{"x", "y, z", "1"}
 	want.LCA.Nu, want.LCA.PassRows = 0.01, 6000
 	want.LCA.OutlierGate = infinity
 	want.Snapshot.Every = 90e9

@@ -109,15 +109,6 @@ func (d *decoder) validateOAuth(s *SASL) {
 
 func (d *decoder) validateSource() {
 	s := &d.config.Source
-	if s.Assignment == AssignStatic && len(s.Partitions) == 0 {
-		d.clash("static needs the partitions", `set source.partitions, such as ["0-3"]`, "source.assignment", "source.partitions")
-	}
-	if s.Assignment == AssignGroup && len(s.Partitions) > 0 {
-		d.clash("is set, but source.assignment is group", "set source.assignment: static, or remove this", "source.partitions", "source.assignment")
-	}
-	if s.Assignment == AssignStatic && s.InstanceID != "" && s.InstanceID != "none" {
-		d.clash("is set, but a static assignment has no members", "set source.assignment: group, or remove this", "source.instance_id", "source.assignment")
-	}
 	d.validateRegistry(&s.Registry)
 	if s.SchemaFile != "" && s.Format != string(format.Avro) {
 		d.clash("is set, but source.format is "+s.Format, "set source.format: avro, or remove this", "source.schema_file", "source.format")

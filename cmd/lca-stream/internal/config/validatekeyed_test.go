@@ -21,21 +21,19 @@ func TestKeyedDefaults(t *testing.T) {
 	for _, one := range []struct {
 		doc    string
 		set    []string
-		keep   int
 		every  time.Duration // of snapshots
 		before transform.UntilModel
 	}{
-		{doc: "", keep: 16, every: 10 * time.Second, before: transform.Hold},
-		{doc: "model: {by: none}", keep: 16, every: 10 * time.Second, before: transform.Hold},
-		{doc: "model: {by: key}", keep: 2, every: time.Minute, before: transform.PassThrough},
-		{doc: "", set: []string{"model.by=header:machine"}, keep: 2, every: time.Minute, before: transform.PassThrough},
-		{doc: "model: {by: key}", set: []string{"model.by=none"}, keep: 16, every: 10 * time.Second, before: transform.Hold},
-		{doc: "model: {by: key}\nsnapshot: {keep: 16}", keep: 16, every: time.Minute, before: transform.PassThrough},
-		{doc: "model: {by: key}\ntransform: {until_model: drop}", set: []string{"snapshot.every=0s"}, keep: 2, before: transform.Drop},
+		{doc: "", every: 10 * time.Second, before: transform.Hold},
+		{doc: "model: {by: none}", every: 10 * time.Second, before: transform.Hold},
+		{doc: "model: {by: key}", every: time.Minute, before: transform.PassThrough},
+		{doc: "", set: []string{"model.by=header:machine"}, every: time.Minute, before: transform.PassThrough},
+		{doc: "model: {by: key}", set: []string{"model.by=none"}, every: 10 * time.Second, before: transform.Hold},
+		{doc: "model: {by: key}\ntransform: {until_model: drop}", set: []string{"snapshot.every=0s"}, before: transform.Drop},
 	} {
 		c := load(one.doc, one.set...)
-		if c.Snapshot.Keep != one.keep || c.Snapshot.Every != one.every || c.UntilModel() != one.before {
-			t.Errorf("%q %v: keep %d, every %v, %v", one.doc, one.set, c.Snapshot.Keep, c.Snapshot.Every, c.UntilModel())
+		if c.Snapshot.Every != one.every || c.UntilModel() != one.before {
+			t.Errorf("%q %v: every %v, %v", one.doc, one.set, c.Snapshot.Every, c.UntilModel())
 		}
 		if again := load(Print(c)); again.Snapshot != c.Snapshot || again.UntilModel() != c.UntilModel() {
 			t.Errorf("%q %v: what is printed is read as another configuration:\n%s", one.doc, one.set, Print(c))

@@ -150,7 +150,6 @@ var (
 	anyText     = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]*$`), max: 1024, remedy: "text of one line"}
 	someText    = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]+$`), max: 255, remedy: "text of one line, not empty"}
 	feature     = rule{pattern: regexp.MustCompile(`^[\s\S]+$`), max: 1024, remedy: "a column's name, not empty", more: utf8Text}
-	memberName  = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
 	topic       = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
 	maybe       = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]*$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters, or nothing", more: notDots}
 	modelName   = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 200, remedy: "a name of A-Z a-z 0-9 . _ -, at most 200 letters"}

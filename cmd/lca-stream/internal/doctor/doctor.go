@@ -688,8 +688,8 @@ func (d *doctor) topics(ctx context.Context) (there present) {
 	for _, f := range inner {
 		d.warnings(f)
 	}
-	if largest := findings[0].MessageBytes; largest > d.system.Config.Source.MaxMessageBytes {
-		d.warn("limits", fmt.Sprintf("set source.max_message_bytes to %d", largest), "the source takes messages of %d bytes, this program of %d", largest, d.system.Config.Source.MaxMessageBytes)
+	if largest := findings[0].MessageBytes; largest > format.DefaultMaxBytes {
+		d.warn("limits", "let producers send smaller messages: larger ones are unusable", "the source takes messages of %d bytes, this program of %d", largest, format.DefaultMaxBytes)
 	}
 	return there
 }

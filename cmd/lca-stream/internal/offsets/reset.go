@@ -46,7 +46,7 @@ func offsetsResetCommand(p *app.Program) *cobra.Command {
 		Short: "Move where transform and learner read on",
 		Long: `Commits other offsets, and moves the learner's checkpoint; the model stays. Says what will be read again or
 left out. Stop the program first: reset refuses while the group has members or a transaction is open. A learner
-without model.by, and what has a static assignment, are members of nothing: reset looks for --watch whether they
+without model.by, and what has source.partitions, are members of nothing: reset looks for --watch whether they
 commit, and refuses if they do. One that has nothing to do for so long cannot be seen: it is fenced, ends with exit
 code 3, and goes on at the new place when it is started again.
 With model.by all models of a partition are moved: rows from the new place on are learnt again, as far as they were.

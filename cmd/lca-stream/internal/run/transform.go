@@ -180,7 +180,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	loop.Name, loop.Stats, loop.Log, loop.Grace = "transform", o.Stats, o.Log.With("stage", "transform", "partition", p.String()), min(o.Grace(), system.RebalanceTimeout*8/10)
 	loop.Spread, loop.Renew, loop.Epochs = spread, &pipeline.Renewal{Every: o.renew.Every, Markers: positions.Markers}, positions.Epochs(loop.Start)
 	loop.Outputs = &start.Outputs{Positions: positions, Partition: p}
-	if o.Config.Source.Assignment == config.AssignStatic { // otherwise the group says who owns the partition
+	if len(o.Config.Source.Partitions) > 0 { // otherwise the group says who owns the partition
 		loop.Check = ownerCheck
 	}
 	loop.Trace = o.Traces.Loop("transform", p.Topic, o.Config.Source.Group)

@@ -31,7 +31,7 @@ func snapshotListCommand(p *app.Program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the versions of every model on the snapshot topic",
-		Long: `Lists what the snapshot topic holds, newest first: the last snapshot.keep versions of each model id. One
+		Long: `Lists what the snapshot topic holds, newest first: the last 16 versions of each model id, or 2 with model.by. One
 that cannot be read is listed with the reason. With model.by these are the models of all values, of all partitions
 of the topic; --model-id leaves out what is not wanted.`,
 		Example: "  lca-stream snapshot list -c stream.yaml\n  lca-stream snapshot list -c stream.yaml --model-id '*/press-7'",

@@ -20,29 +20,20 @@ import (
 // of a number that no other process on this host has.
 
 const (
-	instanceOff  = "none" // source.instance_id: a member without a name
-	instanceMost = 64     // processes of one host and configuration that get a name
-	hostMost     = 200    // characters of the host's name; Kafka takes 249 in all
+	instanceMost = 64  // processes of one host and configuration that get a name
+	hostMost     = 200 // characters of the host's name; Kafka takes 249 in all
 )
 
 // instance is the name under which this process is a member of its group.
 type instance struct {
-	id      string
-	derived bool
+	id      string // "": it has none
 	release func() // gives the name up
 }
 
-// newInstance follows source.instance_id, or derives the name of a member of a group if that is empty. Learners by key are members of another group than
+// newInstance derives the name of a member of a group. Learners by key are members of another group than
 // transforms are: with one name for both a restarted process would take that of its learner for its transform.
 func newInstance(c *config.Config, group string) (instance, error) {
 	nothing := func() {}
-	switch c.Source.InstanceID {
-	case instanceOff:
-		return instance{release: nothing}, nil
-	case "":
-	default:
-		return instance{id: c.Source.InstanceID, release: nothing}, nil
-	}
 	host, err := os.Hostname()
 	if err != nil {
 		return instance{release: nothing}, fmt.Errorf("the name of this host: %w", err)
@@ -54,7 +45,7 @@ func newInstance(c *config.Config, group string) (instance, error) {
 		id := fmt.Sprintf("%s-%d", base, slot)
 		release, err := reserve("lca-stream/" + id)
 		if err == nil {
-			return instance{id: id, derived: true, release: release}, nil
+			return instance{id: id, release: release}, nil
 		}
 		if !errors.Is(err, errReserved) {
 			return instance{release: nothing}, err

@@ -10,10 +10,9 @@ import (
 )
 
 // named derives the name of a process with such a configuration.
-func named(t *testing.T, instanceID, group string) instance {
+func named(t *testing.T, group string) instance {
 	t.Helper()
 	c := config.Default()
-	c.Source.InstanceID = instanceID
 	name, err := newInstance(c, group)
 	if err != nil {
 		t.Fatal(err)
@@ -25,26 +24,17 @@ func named(t *testing.T, instanceID, group string) instance {
 // TestInstance: each process of a host has a name of its own, and a process that starts where one has ended
 // has the name of that one.
 func TestInstance(t *testing.T) {
-	zero, one := named(t, "", t.Name()), named(t, "", t.Name())
-	other := named(t, "", t.Name()+"-other")
-	if !zero.derived || !strings.HasSuffix(zero.id, "-0") || strings.TrimSuffix(one.id, "-1") != strings.TrimSuffix(zero.id, "-0") {
+	zero, one := named(t, t.Name()), named(t, t.Name())
+	other := named(t, t.Name()+"-other")
+	if !strings.HasSuffix(zero.id, "-0") || strings.TrimSuffix(one.id, "-1") != strings.TrimSuffix(zero.id, "-0") {
 		t.Errorf("two processes are %q and %q", zero.id, one.id)
 	}
 	if !strings.HasSuffix(other.id, "-0") || other.id == zero.id {
 		t.Errorf("a process of another group is %q, next to %q", other.id, zero.id)
 	}
 	zero.release()
-	if again := named(t, "", t.Name()); again.id != zero.id {
+	if again := named(t, t.Name()); again.id != zero.id {
 		t.Errorf("in place of %q came %q", zero.id, again.id)
-	}
-}
-
-func TestInstanceObeys(t *testing.T) {
-	if name := named(t, "pod-7", t.Name()); name.id != "pod-7" || name.derived {
-		t.Errorf("%+v, want pod-7, which was chosen", name)
-	}
-	if name := named(t, "none", t.Name()); name.id != "" || name.derived {
-		t.Errorf("%+v, want no name", name)
 	}
 }
 
@@ -64,7 +54,7 @@ func TestInstanceOfTwoGroups(t *testing.T) {
 	names := func(groups ...string) map[string]string {
 		all := map[string]string{}
 		for _, group := range groups {
-			name := named(t, "", group)
+			name := named(t, group)
 			defer name.release()
 			all[group] = name.id
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
@@ -25,7 +24,7 @@ func (s *Process) Members(ctx context.Context) (pipeline.Members, func(), error)
 // MembersOf does so for any group. shown: it is the one of the status page.
 func (s *Process) MembersOf(ctx context.Context, group string, shown bool) (pipeline.Members, func(), error) {
 	c := s.Config.Source
-	if c.Assignment == config.AssignStatic {
+	if len(c.Partitions) > 0 {
 		parts, err := s.Input(ctx)
 		return &staticMembers{ctx: ctx, group: group, parts: parts}, func() {}, err
 	}
@@ -34,7 +33,7 @@ func (s *Process) MembersOf(ctx context.Context, group string, shown bool) (pipe
 		s.Log.Warn("this member of the group has no name: after a crash its partitions wait for the session to end", "error", err)
 	}
 	joining := source.GroupConfig{
-		Cluster: s.Cluster, Topics: []string{c.Topic}, Group: group, InstanceID: name.id, Derived: name.derived,
+		Cluster: s.Cluster, Topics: []string{c.Topic}, Group: group, InstanceID: name.id, Derived: name.id != "",
 		RebalanceTimeout: RebalanceTimeout, RetryFor: patience,
 	}
 	if shown {
@@ -48,7 +47,7 @@ func (s *Process) MembersOf(ctx context.Context, group string, shown bool) (pipe
 	if shown {
 		s.instance.Store(&name.id)
 	}
-	s.Log.Info("joining the group", "group", group, "instance_id", name.id, "derived", name.derived)
+	s.Log.Info("joining the group", "group", group, "instance_id", name.id)
 	leave := func() {
 		defer name.release()
 		if err := g.Close(); err != nil {

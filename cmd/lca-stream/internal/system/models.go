@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -403,6 +404,15 @@ func (s *Models) KeyedStates(partition int32, to source.At) *learn.KeyedStates {
 	return &learn.KeyedStates{ReadBack: *s.ReadBackOf(ours, to), Partition: partition, ModelID: c.Snapshot.ModelID, Owner: s.Ours(), By: c.Model.By}
 }
 
+// versionsKept returns how many versions of a model its topic keeps: of one model some minutes' worth, to hold a transform at an older one
+// (transform.pin_version) or to publish it again; of thousands the newest and the one that readers may still be reading.
+func versionsKept(c *config.Config) int {
+	if c.Model.By.Keyed() {
+		return 2
+	}
+	return 16
+}
+
 // A learner saves its state with every snapshot. Before there is a first one, what it has gathered is saved so often that a restart reads some seconds
 // again, and so seldom that it costs nothing; where snapshots are made more seldom than that, because writing is dear, so are checkpoints.
 const (
@@ -423,7 +433,7 @@ func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*lear
 	}
 	rejects := s.thresholds()
 	return &learn.Learn{LearnConfig: learn.LearnConfig{
-		ModelID: c.Snapshot.ModelID, Topic: c.Snapshot.Topic, Keep: c.Snapshot.Keep,
+		ModelID: c.Snapshot.ModelID, Topic: c.Snapshot.Topic, Keep: versionsKept(c),
 		SnapshotRows: c.Snapshot.EveryRows, SnapshotEvery: c.Snapshot.Every,
 		CheckpointRows: max(checkpointRows, c.Snapshot.EveryRows), CheckpointEvery: max(checkpointEvery, c.Snapshot.Every),
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,

@@ -114,7 +114,7 @@ func (s *Publisher) placed(ctx context.Context, snap *snapshot.Snapshot) ([]sink
 		}
 	}
 	succeed(snap, newest, saved)
-	msgs, slots, err := snapshot.Messages(snap, c.Snapshot.Topic, c.Snapshot.Keep, a.Slots(snap.ModelID))
+	msgs, slots, err := snapshot.Messages(snap, c.Snapshot.Topic, versionsKept(c), a.Slots(snap.ModelID))
 	if err != nil || saved == nil {
 		return msgs, err
 	}
@@ -322,7 +322,7 @@ func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a 
 		snap.Version += last
 		snap.Model.Info.Rows = snap.Version
 	}
-	msgs, slots, err := snapshot.Messages(snap, s.Config.Snapshot.Topic, s.Config.Snapshot.Keep, slots)
+	msgs, slots, err := snapshot.Messages(snap, s.Config.Snapshot.Topic, versionsKept(s.Config), slots)
 	if err != nil {
 		return nil, err
 	}

@@ -134,7 +134,7 @@ func missing(c *config.Config, topic string, err error) error {
 func (s *Topics) Input(ctx context.Context) ([]source.Partition, error) {
 	c := s.Config.Source
 	all, err := s.Partitions(ctx, c.Topic)
-	if err != nil || c.Assignment != config.AssignStatic || len(c.Partitions) == 0 {
+	if err != nil || len(c.Partitions) == 0 {
 		return all, err
 	}
 	var own []source.Partition
@@ -177,9 +177,7 @@ func (s *Topics) checkTopics(ctx context.Context, wants []topics.Want) error {
 
 // Reader opens the input topic: k says where and for whom, f what of the values is needed, and the rest is the configuration's.
 func (s *Topics) Reader(ctx context.Context, k source.KafkaConfig, f format.Config) (*source.Kafka, error) {
-	c := s.Config.Source
 	k.Cluster, k.Memory, k.RetryFor = s.Cluster, s.memory, patience
-	k.MaxMessageBytes = c.MaxMessageBytes
 	var err error
 	if k.Decoder, err = s.decoder(f); err != nil {
 		return nil, err
@@ -224,7 +222,7 @@ func (s *Topics) leftOut(l format.LeftOut) {
 
 // decoder returns what reads the values of the input topic; c says what of them is needed.
 func (s *Topics) decoder(c format.Config) (*format.Decoder, error) {
-	c.Format, c.MaxBytes, c.LeftOut = format.Format(s.Config.Source.Format), s.Config.Source.MaxMessageBytes, s.leftOut
+	c.Format, c.LeftOut = format.Format(s.Config.Source.Format), s.leftOut
 	if s.Stats != nil {
 		c.LeftOutValues = &s.Stats.LeftOutValues
 	}

@@ -83,7 +83,7 @@ func Wanted(c *config.Config) []Want {
 
 // leastOutput returns how many partitions of the output a static list of partitions reaches; 0: all.
 func leastOutput(c *config.Config) int {
-	if c.Source.Assignment != config.AssignStatic || len(c.Source.Partitions) == 0 {
+	if len(c.Source.Partitions) == 0 {
 		return 0
 	}
 	return int(slices.Max(c.Source.Partitions)) + 1

@@ -147,7 +147,7 @@ func copartition(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 		t.Errorf("after the source has grown: faults of %v, want %v", got, want)
 	}
 	static := *c
-	static.Source.Assignment, static.Source.Partitions = config.AssignStatic, []int32{0, 1}
+	static.Source.Partitions = []int32{0, 1}
 	if got := lacking(&static); got != nil {
 		t.Errorf("partitions 0 and 1 alone: faults of %v", got)
 	}

@@ -135,19 +135,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $port }}
 {{- end }}
 
-{{- /* What runs the transform. A name that is written down for a member of the group needs pods that keep theirs: a pod
-   of a Deployment gets a new one, and the partitions of the former wait for the end of its session. */ -}}
+{{- /* What runs the transform. */ -}}
 {{- define "lca-stream.transformKind" -}}
-{{- $id := ((.Values.config.source).instance_id) | default "" }}
-{{- $named := and (ne $id "") (ne $id "none") }}
 {{- $several := or (gt (int .Values.transform.replicas) 1) .Values.autoscaling.enabled .Values.keda.enabled }}
-{{- if and $named $several (not (contains "${" $id)) }}
-{{- fail (printf "config.source.instance_id is %q in each pod, and they would take the partitions from each other: leave it out, or use ${HOSTNAME}" $id) }}
+{{- if and ((.Values.config.source).partitions) $several }}
+{{- fail "config.source.partitions is set, so each pod would take the same partitions from the others: use one replica without autoscaling, or leave it out" }}
 {{- end }}
-{{- if and (eq (((.Values.config.source).assignment) | default "group") "static") $several }}
-{{- fail "config.source.assignment is static, so each pod would take the same partitions from the others: use one replica without autoscaling, or the default, group" }}
-{{- end }}
-{{- .Values.transform.kind | default (ternary "StatefulSet" "Deployment" $named) }}
+{{- .Values.transform.kind | default "Deployment" }}
 {{- end }}
 
 {{- /* "true" where there is a model for each value, so that several learners share the work. */ -}}
@@ -166,12 +160,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and $l.autoscaling.enabled $l.keda.enabled }}
 {{- fail "learner.autoscaling.enabled and learner.keda.enabled would scale the same pods: choose one" }}
 {{- end }}
-{{- if and $several (eq (((.Values.config.source).assignment) | default "group") "static") }}
-{{- fail "config.source.assignment is static, so each learner would take the same partitions from the others: use one replica without autoscaling, or the default, group" }}
-{{- end }}
-{{- $id := ((.Values.config.source).instance_id) | default "" }}
-{{- if and $several (ne $id "") (ne $id "none") (not (contains "${" $id)) }}
-{{- fail (printf "config.source.instance_id is %q in each learner, and they would take the partitions from each other: leave it out, or use ${HOSTNAME}" $id) }}
+{{- if and $several ((.Values.config.source).partitions) }}
+{{- fail "config.source.partitions is set, so each learner would take the same partitions from the others: use one replica without autoscaling, or leave it out" }}
 {{- end }}
 {{- if and $l.fromHistory (include "lca-stream.keyed" .) }}
 {{- fail "learner.fromHistory is for a model for all rows, and config.model.by is set: leave it out" }}
