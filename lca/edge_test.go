@@ -41,7 +41,7 @@ func TestNothingLocal(t *testing.T) {
 	}
 	c := lca.DefaultConfig()
 	c.NuGaussian = 0
-	if _, err := lca.Fit(context.Background(), line, c); err == nil || !strings.Contains(err.Error(), "NuGaussian, which is lca.nu_gaussian") {
+	if _, err := lca.Fit(context.Background(), line, c); err == nil || !strings.Contains(err.Error(), "NuGaussian, which is the second number of lca.nu") {
 		t.Errorf("collinear columns: %v, want an error that names NuGaussian and its key", err)
 	}
 	x, _ := toy("two", 40, 1, 1)

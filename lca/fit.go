@@ -80,7 +80,7 @@ func fittingOf(w *working, global *mat.SymDense, rows int, c Config) (*fitting, 
 	}
 	f.cg = f.pull.Add(global, f.NuGaussian)
 	if f.ig, err = prop1.InverseRoot(f.cg); err != nil {
-		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, which is lca.nu_gaussian in a configuration, or leave out collinear columns and rows that are far from all others): %w", rows, len(w.Active), err)
+		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, which is the second number of lca.nu in a configuration, or leave out collinear columns and rows that are far from all others): %w", rows, len(w.Active), err)
 	}
 	return f, nil
 }

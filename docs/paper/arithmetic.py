@@ -14,10 +14,9 @@ def objective(m, nu, nu_gaussian):
 
 def steps(X, algorithm, metric, nu, type):
     """The model after each step."""
-    settings = ["lca.rank=2"] if metric == "low_rank" else []
     models = []
     for passes in range(1, design.STEPS + 1):
-        m = program.fit(X, algorithm, passes, metric, nu, nu / 2, ["--precision", type, "--tolerance", "0"], settings)
+        m = program.fit(X, algorithm, passes, metric, nu, nu / 2, ["--precision", type, "--tolerance", "0"])
         models.append(m)
     return models
 

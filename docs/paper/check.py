@@ -31,8 +31,7 @@ def root(C):
 def judge(Z, algorithm, metric, nu, nu_gaussian):
     """The model file against numpy: moments, Proposition 1, and the leave-one-out NLL that the program prints."""
     what, n, d = f"{algorithm}, {metric}", *Z.shape
-    settings = ["lca.rank=2"] if metric == "low_rank" else []
-    m = program.fit(Z, algorithm, metric=metric, nu=nu, nu_gaussian=nu_gaussian, settings=settings)
+    m = program.fit(Z, algorithm, metric=metric, nu=nu, nu_gaussian=nu_gaussian)
     close(what + ": mean", m.mean, Z.mean(0))
     close(what + ": C_G", m.c_g, np.cov(Z.T, bias=True) + nu_gaussian * np.eye(d))
     ig = root(m.c_g)

@@ -84,11 +84,11 @@ def read_model(path, info):
 def fit(X, algorithm, passes=0, metric="full", nu=0.0, nu_gaussian=0.0, flags=(), settings=(), threads=0):
     """Fits a model to the rows of X; `passes` is the most EM iterations, 0 = to convergence.
 
-    nu and nu_gaussian are the paper's (lca.nu_unit: absolute). Further flags and settings go to the
+    nu and nu_gaussian are the paper's (lca.nu_unit: absolute); the rank of low_rank is 2. Further flags and settings go to the
     program as they are; threads = 0 takes all there are. A fault of the program comes back as its own message."""
     settings = [
-        "source.features=[x]", f"lca.metric={metric}", "lca.nu_unit=absolute",
-        f"lca.nu={nu}", f"lca.nu_gaussian={nu_gaussian}", *settings]
+        "source.features=[x]", f"lca.metric={'low_rank:2' if metric == 'low_rank' else metric}", "lca.nu_unit=absolute",
+        f"lca.nu={nu},{nu_gaussian}", *settings]
     with tempfile.TemporaryDirectory() as folder:
         rows, model = os.path.join(folder, "rows.arrow"), os.path.join(folder, "model.arrows")
         write_rows(rows, X)

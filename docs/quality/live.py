@@ -39,7 +39,7 @@ def arrow(table):
 
 def relative(settings, X):
     """Settings in which {share} stands for that share of the mean variance of the columns of X."""
-    return [re.sub(r"{(.*)}", lambda m: repr(float(m[1]) * float(X.var(0).mean())), s) for s in settings]
+    return [re.sub(r"{(.*?)}", lambda m: repr(float(m[1]) * float(X.var(0).mean())), s) for s in settings]
 
 
 def rows_table(X, **more):

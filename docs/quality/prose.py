@@ -226,8 +226,6 @@ FIGURES = {
     ("streams", "stream", "truth_2000"): "young stream: NLL after 2000 rows",
     ("streams", "stream", "truth_5000"): "young stream: NLL after 5000 rows",
     ("streams", "tails", "excess"): "heavy tails: NLL",
-    ("streams", "again", "bias"): "a range three times: bias of log C_L",
-    ("streams", "redelivery", "bias"): "a fifth comes again: bias of log C_L",
     ("streams", "outliers", "excess"): "1 % outliers: NLL above the clean stream's",
     ("streams", "scales", "excess"): "units 0.01 … 100: NLL above like units'",
     ("streams", "drift", "excess"): "everything changes: NLL 2000 rows later",

@@ -197,11 +197,9 @@ def again(setting, run):
     """A range learnt three times over: mean log eigenvalue of C_L against one that is learnt once. With the same identities, or
     as three copies that have each their own."""
     X = Source(run).draw(5000)
-    flags, settings = ["--algorithm", "stochastic"], [*design.DENSITY]
-    if setting != design.AGAIN[1]:
-        settings.append("lca.near_copies=false")
+    flags = ["--algorithm", "stochastic"]
     once = live.replay(X, design.DENSITY, flags)
-    thrice = live.replay(X, settings, [*flags, "--passes", "3"]) if setting == design.AGAIN[0] else live.replay(np.tile(X, (3, 1)), settings, flags)
+    thrice = live.replay(X, design.DENSITY, [*flags, "--passes", "3"]) if setting == design.AGAIN[0] else live.replay(np.tile(X, (3, 1)), design.DENSITY, flags)
     e = np.linalg.eigvals(np.linalg.solve(once.c_l, thrice.c_l)).real
     return {"bias": float(np.log(e).mean())}
 

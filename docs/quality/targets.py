@@ -13,7 +13,7 @@ import toys
 import usps
 
 HALF = 6000  # training rows; all others test
-SETTINGS = ["lca.nu_unit=absolute", "lca.nu=0.01", "lca.nu_gaussian=0.0015", "lca.neighbours=3000"]
+SETTINGS = ["lca.nu_unit=absolute", "lca.nu=0.01,0.0015", "lca.neighbours=3000"]
 
 
 def prepare(arguments, address):

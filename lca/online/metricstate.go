@@ -465,7 +465,7 @@ func (c confinedFamily) split(m *metricState, m1, m2 []float64, parzen int) erro
 	one, two := mat.NewSymDense(n, m1), mat.NewSymDense(n, m2)
 	root, err := prop1.InverseRoot(one)
 	if err != nil {
-		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian, which is lca.nu_gaussian in a configuration): %w", err)
+		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian, which is the second number of lca.nu in a configuration): %w", err)
 	}
 	p, _, err := c.solver.Solve(one, root, two, parzen)
 	if err == nil && prop1.Columns(p.BL) == 0 { // see parzenWithHysteresis

@@ -66,7 +66,7 @@ type lane struct {
 
 // open makes ready for rows with the features.
 func (s *lanes) open() (err error) {
-	if s.learner, err = s.config.Learner(s.config.LCA.Rank + 1); err != nil {
+	if s.learner, err = s.config.Learner(s.config.LCA.Metric.Rank() + 1); err != nil {
 		return err
 	}
 	s.engines = transform.NewEngines(1, 8<<20)

@@ -140,19 +140,16 @@ type Model struct {
 // LCA is the model and how it is learnt.
 type LCA struct {
 	Model          lca.Kind   // model of the paper
-	Metric         lca.Metric // family of the local covariance
-	Rank           int        // rank of metric low_rank
+	Metric         Metric     // family of the local covariance, with the rank of low_rank
 	Preset         lca.Preset // what auto means
-	Nu             float64    // ν of the Parzen part, in NuUnit; lca.Auto: by preset
-	NuGaussian     float64    // ν of the Gaussian part, in NuUnit; lca.Auto: by preset
-	NuUnit         lca.Unit   // unit of Nu and NuGaussian
+	Nu             [2]float64 // ν of the Parzen part and of the Gaussian part, in NuUnit; lca.Auto: by preset
+	NuUnit         lca.Unit   // unit of Nu
 	Kernel         lca.Kernel // shape of the kernels
 	Gamma          float64    // γ of γ^(B/n)
 	PassRows       int        // n of γ^(B/n), rows; lca.Auto: grows with the rows learnt
 	Neighbours     int        // size of the pool, rows
 	WarmupRows     int        // rows before the first update; lca.Auto: by the number of features and the preset
 	OutlierGate    float64    // squared kernel distance beyond which a row is not learnt; lca.Auto: by the scores of the pool; +Inf: off
-	NearCopies     bool       // leave near copies out of a row's neighbours
 	Drift          int        // rows that a change must last for; lca.Auto: by preset; 0: off
 	SkipWhenBehind bool       // subsample for learning when input outruns it
 }

@@ -48,15 +48,14 @@ func (c *Config) SchemaRegistry(log *slog.Logger, changed func(error)) (settings
 // such as a rank that is too large.
 func (c *Config) Learner(dim int) (online.Config, error) {
 	m, l := &c.LCA, online.DefaultConfig(dim)
-	l.Kind, l.Metric, l.Preset, l.NuUnit = m.Model, m.Metric, m.Preset, m.NuUnit
+	l.Kind, l.Metric, l.Preset, l.NuUnit = m.Model, m.Metric.Family(), m.Preset, m.NuUnit
 	l.Kernel = m.Kernel
 	l.Components = c.Transform.Components
-	l.Rank, l.Nu, l.NuGaussian = m.Rank, m.Nu, m.NuGaussian
+	l.Rank, l.Nu, l.NuGaussian = m.Metric.Rank(), m.Nu[0], m.Nu[1]
 	l.Gamma, l.PassRows = m.Gamma, m.PassRows
 	l.Minibatch, l.Neighbours = c.Minibatch.Rows, m.Neighbours
 	l.WarmupRows, l.OutlierGate = m.WarmupRows, m.OutlierGate
-	l.NearCopies, l.Drift = m.NearCopies, m.Drift != 0
-	if l.Drift {
+	if l.Drift = m.Drift != 0; l.Drift {
 		l.DriftRows = m.Drift
 	}
 	if err := l.Validate(); err != nil {

@@ -32,9 +32,6 @@ func TestEveryChoiceReachesTheLearner(t *testing.T) {
 		seen := []online.Config{}
 		for _, name := range choice.names {
 			set := []string{k.Path + "=" + name}
-			if name == "low_rank" {
-				set = append(set, "lca.rank=3")
-			}
 			got, err := mustLoad(t, "", nil, set...).Learner(8)
 			if err != nil {
 				t.Fatalf("%v: %v", set, err)
@@ -50,7 +47,7 @@ func TestEveryChoiceReachesTheLearner(t *testing.T) {
 }
 
 func TestRankNeedsTheFeatures(t *testing.T) {
-	c := mustLoad(t, "lca: {metric: low_rank, rank: 8}", nil)
+	c := mustLoad(t, "lca: {metric: low_rank:8}", nil)
 	if _, err := c.Learner(8); err == nil || !strings.Contains(err.Error(), "with 8 features") {
 		t.Errorf("rank 8 of 8 features: %v", err)
 	}

@@ -127,19 +127,13 @@ func autoSize() []word[int]               { return []word[int]{{"auto", 0}} }
 func autoDuration() []word[time.Duration] { return []word[time.Duration]{{"auto", 0}} }
 func autoWhole() word[int]                { return word[int]{"auto", lca.Auto} }
 
-func atLeast(p *float64, low float64, words ...word[float64]) value {
-	return &realValue{p: p, low: low, high: math.Inf(1), words: words}
-}
-
 func modelKeys(c *Config) []Key {
 	m := &c.LCA
 	return []Key{
 		{"lca.model", "auto", "lca: every direction is Parzen; lca_gauss: structureless directions are split off as Gaussian; lca_gauss_red: with a search for the split in the background; auto: lca_gauss with this search.", oneOf(&m.Model, online.Kinds()...)},
-		{"lca.metric", "full", "Family of the local covariance.", oneOf(&m.Metric, lca.Metrics()...)},
-		{"lca.rank", "0", "Rank of metric low_rank, below the number of features; 0 for the other metrics.", whole(&m.Rank, 0, 65536)},
+		{"lca.metric", "full", "Family of the local covariance; low_rank with its rank behind a colon, below the number of features.", &metricValue{&m.Metric}},
 		{"lca.preset", "metric", "What auto means: metric for clustering and neighbours (ν = 0.1), density for scores (ν = 0.01, a longer warm-up, more patience with what may be a fault; ν, its unit, the kernel, and whether a single Gaussian is as good, are then chosen by the data).", oneOf(&m.Preset, lca.Presets()...)},
-		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less. auto: by preset; with density one of 0.001, 0.01 and 0.1, by the data.", atLeast(&m.Nu, 0, autoNumber())},
-		{"lca.nu_gaussian", "auto", "ν added to C_G.", atLeast(&m.NuGaussian, 0, autoNumber())},
+		{"lca.nu", "auto", "ν added to C_L: larger trusts small variances less. Of two numbers the second is added to C_G. auto: by preset; with density one of 0.001, 0.01 and 0.1, by the data.", &nuValue{&m.Nu}},
 		{"lca.nu_unit", "auto", "relative: ν of each column's variance; covariance: ν of the rows' covariance C_G, so that scores see thin directions and do not depend on the basis; absolute: squared units of the input, without column scaling; auto: with preset density chosen by the data, and covariance until then; with metric relative, unless the search finds few Parzen directions with covariance.", oneOf(&m.NuUnit, lca.Units()...)},
 		{"lca.kernel", "auto", "Kernel around each neighbour. gaussian; student: Student's t with 4 degrees of freedom, for heavy tails and outliers that belong to the data, whose pull it bounds; auto: with preset density chosen by the data, and gaussian until then; gaussian with metric.", oneOf(&m.Kernel, lca.Kernels()...)},
 	}
@@ -166,7 +160,6 @@ func stepKeys(c *Config) []Key {
 		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200), twice as many with preset density; where rows are autocorrelated, more: by the time gap of the slowest feature, up to neighbours.", whole(&m.WarmupRows, 2, billion, autoWhole())},
 		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour, or to the mean over the Gaussian directions, beyond which a row is whitened but not learnt; auto: by the score instead, beyond what 1 in 2000 rows like the neighbours would have.",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
-		{"lca.near_copies", "true", "Leave near copies out of a row's neighbours; false for discrete data.", &boolValue{&m.NearCopies}},
 		{"lca.drift", "auto", "Rows that a change must last for until the learner believes it and starts again (in a file: learns it with the rest); until then they are set aside. auto: as many as the warm-up's, with preset density max(1000, min(100·d, neighbours)); off: forever.", whole(&m.Drift, 1, billion, autoWhole(), word[int]{"off", 0})},
 		{"lca.skip_when_behind", "true", "Learn from a subsample when rows come faster than they are learnt; the transform never waits.", &boolValue{&m.SkipWhenBehind}},
 	}

@@ -47,6 +47,10 @@ func wrongValues(k Key) []string {
 		return []string{"0", "-1", "1TiB", "1.5MiB", "999GiB", "99999999999999999999", "x"}
 	case *oneOfValue:
 		return []string{"nonsense", `""`, "AUTO"}
+	case *nuValue:
+		return []string{"x1", "-1", "[1, 2, 3]", "[]", "[0.1, x]", "[0.1, -2]"}
+	case *metricValue:
+		return []string{"nonsense", "low_rank", "low_rank:0", "low_rank:x", "full:3", "low_rank:65537", `""`}
 	case *byValue:
 		return []string{"nonsense", `""`, "Key", `"header: machine"`, `"header:"`, `"column:"`, `"column:` + strings.Repeat("a", longestName+1) + `"`}
 	case *textValue:
@@ -161,7 +165,7 @@ func TestEveryRangeIsClosedAtItsEnds(t *testing.T) {
 
 func TestPrintIsReadBack(t *testing.T) {
 	c := mustLoad(t, "", nil, "kafka.brokers=a:1,b:2", "source.features=[x, a b, 1, null, 'q']", "source.partitions=0-3,7,9-9",
-		"lca.pass_rows=6000", "lca.outlier_gate=off", "lca.nu=1e-3", "memory.limit=150000kB", "snapshot.every=90m", "transform.column=no", "http.listen=")
+		"lca.pass_rows=6000", "lca.outlier_gate=off", "lca.nu=1e-3,auto", "memory.limit=150000kB", "snapshot.every=90m", "transform.column=no", "http.listen=")
 	if diff := cmp.Diff(c, mustLoad(t, Print(c), nil)); diff != "" {
 		t.Errorf("%s\n%s", diff, Print(c))
 	}

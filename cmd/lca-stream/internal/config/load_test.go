@@ -83,7 +83,7 @@ source:
   partitions: ["0-2", 7]
   on_invalid: null
   features: [x, "y, z", 1]
-lca: {nu: 1e-2, pass_rows: 6000, outlier_gate: off}
+lca: {nu: [1e-2, 1e-3], metric: low_rank:2, pass_rows: 6000, outlier_gate: off}
 snapshot: {every: 1m30s}
 memory: {limit: 134217728}
 transform:
@@ -96,7 +96,7 @@ transform:
 	want.Kafka.SASL.Mechanism, want.Kafka.SASL.Username, want.Kafka.SASL.Password = "plain", "007", "1e3"
 	want.Source.Group, want.Source.Partitions = "yes", []int32{0, 1, 2, 7}
 	want.Memory.Limit, want.Source.Features = 128<<20, []string{"x", "y, z", "1"}
-	want.LCA.Nu, want.LCA.PassRows = 0.01, 6000
+	want.LCA.Nu, want.LCA.Metric, want.LCA.PassRows = [2]float64{0.01, 0.001}, "low_rank:2", 6000
 	want.LCA.OutlierGate = infinity
 	want.Snapshot.Every = 90e9
 	want.Transform.Column = "folded text"

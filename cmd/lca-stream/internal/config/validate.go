@@ -2,12 +2,14 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -157,15 +159,9 @@ func (d *decoder) validateTopics() {
 
 func (d *decoder) validateLearning() {
 	m := &d.config.LCA
-	if m.Metric == lca.MetricLowRank && m.Rank == 0 {
-		d.clash("low_rank needs a rank", "set lca.rank to 1 or more, below the number of features", "lca.metric", "lca.rank")
-	}
-	if m.Metric != lca.MetricLowRank && m.Rank != 0 {
-		d.clash("is set, but lca.metric is "+m.Metric.String(), "set lca.metric: low_rank, or remove this", "lca.rank", "lca.metric")
-	}
 	n := len(d.config.Source.Features) // one may be a list, of which nothing is known here
-	if m.Metric == lca.MetricLowRank && n > 1 && m.Rank >= n {
-		d.clash(fmt.Sprintf("%d is not below the number of features, %d", m.Rank, n), "a full rank is lca.metric: full", "lca.rank", "source.features")
+	if rank := m.Metric.Rank(); n > 1 && rank >= n {
+		d.clash(fmt.Sprintf("the rank %d is not below the number of features, %d", rank, n), "a full rank is lca.metric: full", "lca.metric", "source.features")
 	}
 	if least, _, _ := checkpoint.CheckpointBytes(m.Neighbours, n); least > checkpoint.CheckpointLimit {
 		d.clash(fmt.Sprintf("a checkpoint of %d neighbours of %d features takes more than %d bytes, and %d is the most", m.Neighbours, n, least, checkpoint.CheckpointLimit),
@@ -184,6 +180,46 @@ func (d *decoder) validatePublishing() {
 	for _, f := range c.Source.Features {
 		if c.Transform.Passthrough && (f == c.Transform.Column || f == c.Transform.Column+"_score" || strings.HasPrefix(f, c.Transform.Column+"_") && c.Transform.Layout == encode.LayoutColumns) {
 			d.clash(fmt.Sprintf("%q would be written next to the input's column %q", c.Transform.Column, f), "choose another transform.column, or passthrough: false", "transform.column", "source.features", "transform.passthrough")
+		}
+	}
+}
+
+// UntilModel returns what becomes of records before there is a model, with auto resolved.
+func (c *Config) UntilModel() transform.UntilModel {
+	return c.Transform.UntilModel.Resolve(c.Model.By.Keyed())
+}
+
+// validateKeyed: what is said of one model has no meaning where each value has its own, and the reverse.
+func (d *decoder) validateKeyed() {
+	c := d.config
+	by := c.Model.By
+	if !by.Keyed() {
+		if unset := Default().Model; c.Model.Memory != unset.Memory || c.Model.Idle != 0 {
+			d.clash("is set, but model.by is none", "set model.by, or remove this", "model.idle", "model.memory")
+		}
+		return
+	}
+	if c.Transform.UntilModel == transform.Hold {
+		d.clash("hold would hold up all values until each has a model, and model.by is "+by.String(), "set it to pass_through or drop, or remove it", "transform.until_model")
+	}
+	if c.Transform.PinVersion != 0 {
+		d.clash("names a version of one model, and model.by is "+by.String(), "remove it: each model has versions of its own", "transform.pin_version")
+	}
+	if by.Place == modelkey.Column {
+		d.validateColumn(by.Name)
+	}
+}
+
+// validateColumn: the column that chooses the model is no feature, and has its own name in the output.
+func (d *decoder) validateColumn(name string) {
+	c := d.config
+	if i := slices.Index(c.Source.Features, name); i >= 0 {
+		d.clash(fmt.Sprintf("%q chooses the model, and is among source.features", name), "remove it from source.features: within a model it is constant", "model.by", "source.features")
+	}
+	for _, own := range []string{"_model", "_version"} {
+		own = c.Transform.Column + own
+		if c.Transform.Passthrough && (name == own || slices.Contains(c.Source.Features, own)) {
+			d.clash(fmt.Sprintf("with model.by: column:%s the output has a column %q, as the input has", name, own), "choose another transform.column, or passthrough: false", "transform.column", "model.by", "source.features")
 		}
 	}
 }

@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/lca-stream/lca-stream/lca"
 )
 
 // value binds a key to its field. set parses text into the field, check says whether what the field
@@ -289,4 +293,141 @@ func span(d time.Duration) string {
 		s = strings.TrimSuffix(s, "0m")
 	}
 	return s
+}
+
+// sizeValue is a number of bytes, with a unit or bare, or one of words.
+type sizeValue struct {
+	p         *int
+	low, high int
+	words     []word[int]
+}
+
+// sizeUnits is ordered by size, so that size finds the largest that divides.
+var sizeUnits = []word[int]{
+	{"B", 1}, {"kB", 1e3}, {"KiB", 1 << 10}, {"MB", 1e6}, {"MiB", 1 << 20}, {"GB", 1e9}, {"GiB", 1 << 30},
+}
+
+var sizePattern = regexp.MustCompile(`^([0-9]+) ?([A-Za-z]*)$`)
+
+func (v *sizeValue) set(text string) error {
+	if w, ok := wordNamed(v.words, text); ok {
+		*v.p = w
+		return nil
+	}
+	m := sizePattern.FindStringSubmatch(text)
+	if m == nil {
+		return &wrong{what: fmt.Sprintf("%q is not a size", text)}
+	}
+	factor := 1
+	if m[2] != "" {
+		var ok bool
+		if factor, ok = wordNamed(sizeUnits, m[2]); !ok {
+			return &wrong{what: fmt.Sprintf("%q is not a unit of size", m[2]), remedy: "use one of B kB KiB MB MiB GB GiB"}
+		}
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil || n > v.high/factor {
+		return &wrong{what: text + " is out of range"}
+	}
+	if n *= factor; len(v.words) > 0 && n < v.low { // refused here as well as in check: it may be a word's number
+		return &wrong{what: text + " is out of range"}
+	}
+	*v.p = n
+	return nil
+}
+
+func (v *sizeValue) check() error {
+	if _, ok := wordOf(v.words, *v.p); ok {
+		return nil
+	}
+	if *v.p < v.low || *v.p > v.high {
+		return &wrong{what: size(*v.p) + " is out of range"}
+	}
+	return nil
+}
+
+func (v *sizeValue) String() string {
+	if name, ok := wordOf(v.words, *v.p); ok {
+		return name
+	}
+	return size(*v.p)
+}
+
+func (v *sizeValue) want() string {
+	return fmt.Sprintf("a size, %s … %s%s", size(v.low), size(v.high), orWords(v.words))
+}
+
+func (v *sizeValue) schema() map[string]any {
+	kinds := []any{
+		map[string]any{"type": "integer", "minimum": v.low, "maximum": v.high},
+		map[string]any{"type": "string", "pattern": `^[0-9]+ ?(B|kB|KiB|MB|MiB|GB|GiB)?$`},
+	}
+	for _, w := range v.words {
+		kinds = append(kinds, map[string]any{"const": w.name})
+	}
+	return map[string]any{"anyOf": kinds}
+}
+
+func size(n int) string {
+	for _, u := range slices.Backward(sizeUnits) {
+		if n != 0 && n%u.value == 0 {
+			return strconv.Itoa(n/u.value) + u.name
+		}
+	}
+	return strconv.Itoa(n) + "B"
+}
+
+// nuValue is ν of the Parzen part, or a sequence of that and of the Gaussian part's; each is a number or auto.
+type nuValue struct{ p *[2]float64 }
+
+func (v *nuValue) parts() [2]realValue {
+	of := func(p *float64) realValue {
+		return realValue{p: p, low: 0, high: math.Inf(1), words: []word[float64]{autoNumber()}}
+	}
+	return [2]realValue{of(&v.p[0]), of(&v.p[1])}
+}
+
+func (v *nuValue) set(text string) error { return v.setItems(split(text)) }
+
+func (v *nuValue) setItems(texts []string) error {
+	if len(texts) == 0 || len(texts) > 2 {
+		return &wrong{what: fmt.Sprintf("has %d numbers", len(texts))}
+	}
+	*v.p = [2]float64{lca.Auto, lca.Auto}
+	parts := v.parts()
+	for i, text := range texts {
+		if err := parts[i].set(text); err != nil {
+			return &itemError{i, err}
+		}
+	}
+	return nil
+}
+
+func (v *nuValue) check() error {
+	for i, part := range v.parts() {
+		if err := part.check(); err != nil {
+			return &itemError{i, err}
+		}
+	}
+	return nil
+}
+
+func (v *nuValue) String() string {
+	parts := v.parts()
+	if v.p[1] == lca.Auto {
+		return parts[0].String()
+	}
+	return "[" + parts[0].String() + ", " + parts[1].String() + "]"
+}
+
+func (v *nuValue) want() string {
+	parts := v.parts()
+	return parts[0].want() + ", or a list of two such"
+}
+
+func (v *nuValue) schema() map[string]any {
+	one := v.parts()[0]
+	number := one.schema()
+	list := map[string]any{"type": "array", "minItems": 1, "maxItems": 2, "items": number}
+	return map[string]any{"anyOf": []any{number, list, map[string]any{"type": "string", "pattern": "^[^,]+,[^,]+$"}}}
 }

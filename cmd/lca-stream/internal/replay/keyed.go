@@ -84,7 +84,7 @@ func (r *replay) newKeyedReplay() (*keyedReplay, error) {
 	c := r.config
 	k := &keyedReplay{replay: r}
 	var err error
-	if k.learner, err = c.Learner(c.LCA.Rank + 1); err != nil { // the number of features is that of each value's rows
+	if k.learner, err = c.Learner(c.LCA.Metric.Rank() + 1); err != nil { // the number of features is that of each value's rows
 		return nil, err
 	}
 	if k.learner.Finite = len(r.flags.inputs) > 0; k.learner.Finite { // perhaps sorted; the memory may grow to all rows of a value

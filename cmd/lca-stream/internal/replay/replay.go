@@ -102,7 +102,7 @@ func Command(p *app.Program) *cobra.Command {
 	c.Flags().StringVar(&f.modelID, "model-id", "", "model `ID` of the snapshot; default snapshot.model_id. With model.by it chooses models by id or glob, such as '*/press-7'; default all")
 	f.batch.add(c.Flags())
 	app.Choices(c, "precision", lca.Precisions()...)
-	c.Flags().BoolVar(&f.tune, "tune", false, "choose lca.nu and lca.nu_gaussian by rows that are held out, and print them; no snapshot without --output")
+	c.Flags().BoolVar(&f.tune, "tune", false, "choose lca.nu, of both parts, by rows that are held out, and print them; no snapshot without --output")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be read, and stop")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	c.PreRunE = func(c *cobra.Command, _ []string) error { return f.check(o.Path()) }
@@ -302,7 +302,7 @@ func (r *replay) warnUnusable(u learn.Unusable) {
 func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 	passes := max(r.flags.passes, 1)
 	var last *snapshot.Snapshot
-	learner, err := r.config.Learner(r.config.LCA.Rank + 1)
+	learner, err := r.config.Learner(r.config.LCA.Metric.Rank() + 1)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func (r *replay) tune(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.config.LCA.NuGaussian, r.config.LCA.Nu, r.config.LCA.NuUnit = best.NuGaussian, best.Nu, best.NuUnit
+	r.config.LCA.Nu, r.config.LCA.NuUnit = [2]float64{best.Nu, best.NuGaussian}, best.NuUnit
 	r.tuning = &Tuning{
 		Rows: rows.seen, Train: len(h.train), Fresh: len(h.fresh), Blocks: h.blocks(), Margin: h.margin, Copies: h.copies,
 		Candidates: r.candidates(tried, h), NuGaussian: best.NuGaussian, NuUnit: best.NuUnit.String(), Seconds: time.Since(start).Seconds(),
@@ -76,11 +76,9 @@ func (r *replay) holdOut(rows *sampled) (*holdOut, error) {
 		r.log.Warn("rows are alike for longer than blocks can be kept apart: the differences between candidates may be too good for a small ν",
 			"alike_rows", gap, "margin_rows", h.margin)
 	}
-	if r.config.LCA.NearCopies {
-		h.dropCopies(rows.x)
-	}
+	h.dropCopies(rows.x)
 	if len(h.fresh) == 0 {
-		return nil, errors.New("all rows that were held out are copies of others; lca.near_copies: false takes copies for rows of their own")
+		return nil, errors.New("all rows that were held out are copies of others")
 	}
 	return h, nil
 }
@@ -282,15 +280,14 @@ func (r *replay) note(best lca.Config, grid lca.TuneGrid) string {
 
 // conclude says what was best.
 func (t *Tuning) conclude(best lca.Config) {
-	settings := ""
+	nu := "auto"
 	if best.Kind != lca.KindGaussian {
-		t.Nu = &best.Nu
-		settings = fmt.Sprintf("nu: %s, ", plain(best.Nu))
+		t.Nu, nu = &best.Nu, plain(best.Nu)
 	}
 	if best.Kind != lca.KindLCA {
-		settings += fmt.Sprintf("nu_gaussian: %s, ", plain(best.NuGaussian))
+		nu = fmt.Sprintf("[%s, %s]", nu, plain(best.NuGaussian))
 	}
-	t.YAML = fmt.Sprintf("lca: {%snu_unit: %v}", settings, best.NuUnit)
+	t.YAML = fmt.Sprintf("lca: {nu: %s, nu_unit: %v}", nu, best.NuUnit)
 	for _, c := range t.Candidates {
 		if c.Best {
 			t.NLL = c.NLL // the last is of the algorithm itself

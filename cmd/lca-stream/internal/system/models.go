@@ -377,7 +377,7 @@ func (s *Models) Checkpoints() *checkpoint.Checkpoints {
 // CheckpointOf returns the checkpoint of the model's learner, nil if there is none or no topic for it. read is Peek
 // if no open transaction is to be waited for, and Load once the learner is fenced.
 func (s *Models) CheckpointOf(ctx context.Context, modelID string, read func(*checkpoint.Checkpoints, context.Context) (*checkpoint.Checkpoint, error)) (*learn.Learn, *checkpoint.Checkpoint, error) {
-	learner, err := s.Config.Learner(s.Config.LCA.Rank + 1)
+	learner, err := s.Config.Learner(s.Config.LCA.Metric.Rank() + 1)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -423,7 +423,7 @@ const (
 // LearnStage returns the learner of this configuration, which begins with warm where it has no checkpoint.
 func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*learn.Learn, error) {
 	c := s.Config
-	learner, err := c.Learner(c.LCA.Rank + 1) // the number of features is known only with the first record
+	learner, err := c.Learner(c.LCA.Metric.Rank() + 1) // the number of features is known only with the first record
 	if err != nil {
 		return nil, err
 	}

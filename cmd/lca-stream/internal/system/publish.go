@@ -336,7 +336,7 @@ func (s *Publisher) placedModel(ctx context.Context, snap *snapshot.Snapshot, a 
 // statesOf returns the checkpoints of a partition's models as they are now, and what writes others.
 func (s *Publisher) statesOf(ctx context.Context, partition int32, to source.At) (*learn.KeyedStates, *learn.Learn, error) {
 	c := s.Config
-	learner, err := c.Learner(c.LCA.Rank + 1)
+	learner, err := c.Learner(c.LCA.Metric.Rank() + 1)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -10,132 +10,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/lca-stream/lca-stream/internal/typo"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 	"github.com/lca-stream/lca-stream/source/registry"
 )
-
-// sizeValue is a number of bytes, with a unit or bare, or one of words.
-type sizeValue struct {
-	p         *int
-	low, high int
-	words     []word[int]
-}
-
-// sizeUnits is ordered by size, so that size finds the largest that divides.
-var sizeUnits = []word[int]{
-	{"B", 1}, {"kB", 1e3}, {"KiB", 1 << 10}, {"MB", 1e6}, {"MiB", 1 << 20}, {"GB", 1e9}, {"GiB", 1 << 30},
-}
-
-var sizePattern = regexp.MustCompile(`^([0-9]+) ?([A-Za-z]*)$`)
-
-func (v *sizeValue) set(text string) error {
-	if w, ok := wordNamed(v.words, text); ok {
-		*v.p = w
-		return nil
-	}
-	m := sizePattern.FindStringSubmatch(text)
-	if m == nil {
-		return &wrong{what: fmt.Sprintf("%q is not a size", text)}
-	}
-	factor := 1
-	if m[2] != "" {
-		var ok bool
-		if factor, ok = wordNamed(sizeUnits, m[2]); !ok {
-			return &wrong{what: fmt.Sprintf("%q is not a unit of size", m[2]), remedy: "use one of B kB KiB MB MiB GB GiB"}
-		}
-	}
-	n, err := strconv.Atoi(m[1])
-	if err != nil || n > v.high/factor {
-		return &wrong{what: text + " is out of range"}
-	}
-	if n *= factor; len(v.words) > 0 && n < v.low { // refused here as well as in check: it may be a word's number
-		return &wrong{what: text + " is out of range"}
-	}
-	*v.p = n
-	return nil
-}
-
-func (v *sizeValue) check() error {
-	if _, ok := wordOf(v.words, *v.p); ok {
-		return nil
-	}
-	if *v.p < v.low || *v.p > v.high {
-		return &wrong{what: size(*v.p) + " is out of range"}
-	}
-	return nil
-}
-
-func (v *sizeValue) String() string {
-	if name, ok := wordOf(v.words, *v.p); ok {
-		return name
-	}
-	return size(*v.p)
-}
-
-func (v *sizeValue) want() string {
-	return fmt.Sprintf("a size, %s … %s%s", size(v.low), size(v.high), orWords(v.words))
-}
-
-func (v *sizeValue) schema() map[string]any {
-	kinds := []any{
-		map[string]any{"type": "integer", "minimum": v.low, "maximum": v.high},
-		map[string]any{"type": "string", "pattern": `^[0-9]+ ?(B|kB|KiB|MB|MiB|GB|GiB)?$`},
-	}
-	for _, w := range v.words {
-		kinds = append(kinds, map[string]any{"const": w.name})
-	}
-	return map[string]any{"anyOf": kinds}
-}
-
-func size(n int) string {
-	for _, u := range slices.Backward(sizeUnits) {
-		if n != 0 && n%u.value == 0 {
-			return strconv.Itoa(n/u.value) + u.name
-		}
-	}
-	return strconv.Itoa(n) + "B"
-}
-
-// oneOfValue is one of a few values, each with a name.
-type oneOfValue struct {
-	names []string
-	name  func() string
-	take  func(i int) // the value of names[i]
-}
-
-// oneOf takes the names from the values, as fmt prints them, so that they stand where the values are declared.
-func oneOf[T comparable](p *T, all ...T) value {
-	v := &oneOfValue{name: func() string { return fmt.Sprint(*p) }, take: func(i int) { *p = all[i] }}
-	for _, one := range all {
-		v.names = append(v.names, fmt.Sprint(one))
-	}
-	return v
-}
-
-func (v *oneOfValue) set(text string) error {
-	i := slices.Index(v.names, text)
-	if i < 0 {
-		return v.refuse(text)
-	}
-	v.take(i)
-	return nil
-}
-
-func (v *oneOfValue) check() error {
-	if slices.Contains(v.names, v.name()) {
-		return nil
-	}
-	return v.refuse(v.name())
-}
-
-func (v *oneOfValue) refuse(name string) error {
-	return &wrong{what: fmt.Sprintf("%q is not a choice", name), remedy: typo.Question(name, v.names)}
-}
-
-func (v *oneOfValue) String() string         { return quote(v.name()) }
-func (v *oneOfValue) want() string           { return "one of " + strings.Join(v.names, ", ") }
-func (v *oneOfValue) schema() map[string]any { return map[string]any{"enum": v.names} }
 
 // rule is what some text must look like. remedy says it in words.
 type rule struct {
@@ -271,6 +148,151 @@ func (v *secretValue) String() string { return quote(v.p.String()) }
 func (v *secretValue) want() string   { return "text, never printed" }
 func (v *secretValue) schema() map[string]any {
 	return map[string]any{"type": "string", "maxLength": 1024}
+}
+
+// listValue is a sequence of different texts under a rule.
+type listValue struct {
+	p   *[]string
+	r   rule
+	min int
+}
+
+func (v *listValue) set(text string) error { return v.setItems(split(text)) }
+
+func (v *listValue) setItems(texts []string) error {
+	*v.p = texts
+	return nil
+}
+
+func (v *listValue) check() error {
+	if len(*v.p) < v.min {
+		return &wrong{what: "is empty"}
+	}
+	seen := make(map[string]bool, len(*v.p))
+	for i, s := range *v.p {
+		if err := v.r.check(s); err != nil {
+			return &itemError{i, err}
+		}
+		if seen[s] {
+			return &itemError{i, &wrong{what: fmt.Sprintf("%q is there twice", s), remedy: "remove one"}}
+		}
+		seen[s] = true
+	}
+	return nil
+}
+
+func (v *listValue) String() string {
+	quoted := make([]string, len(*v.p))
+	for i, s := range *v.p {
+		quoted[i] = quote(s)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+func (v *listValue) want() string {
+	if v.min > 0 {
+		return fmt.Sprintf("a list of at least %d: %s", v.min, v.r.remedy)
+	}
+	return "a list: " + v.r.remedy
+}
+
+func (v *listValue) schema() map[string]any {
+	list := map[string]any{"type": "array", "minItems": v.min, "uniqueItems": true, "items": map[string]any{"type": "string"}}
+	return map[string]any{"anyOf": []any{list, map[string]any{"type": "string"}}}
+}
+
+// split cuts a scalar that stands for a list, such as the value of an environment variable.
+func split(text string) []string {
+	list := []string{}
+	if strings.TrimSpace(text) == "" {
+		return list
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		list = append(list, strings.TrimSpace(item))
+	}
+	return list
+}
+
+// maxPartition bounds a partition's number, and so the length of a range.
+const maxPartition = 99999
+
+// partitionsValue is a sequence of partition numbers and ranges of them, such as [0-3, 7].
+type partitionsValue struct{ p *[]int32 }
+
+func (v *partitionsValue) set(text string) error { return v.setItems(split(text)) }
+
+func (v *partitionsValue) setItems(texts []string) error {
+	all := []int32{}
+	for i, text := range texts {
+		low, high, err := partitionRange(text)
+		if err != nil {
+			return &itemError{i, err}
+		}
+		for n := low; n <= high; n++ {
+			all = append(all, int32(n))
+		}
+	}
+	slices.Sort(all)
+	*v.p = all
+	return nil
+}
+
+func partitionRange(text string) (low, high int, err error) {
+	first, last, isRange := strings.Cut(text, "-")
+	if !isRange {
+		last = first
+	}
+	low, errLow := strconv.Atoi(strings.TrimSpace(first))
+	high, errHigh := strconv.Atoi(strings.TrimSpace(last))
+	if errLow != nil || errHigh != nil {
+		return 0, 0, &wrong{what: fmt.Sprintf("%q is neither a partition nor a range of them", text)}
+	}
+	if low < 0 || high > maxPartition || low > high {
+		return 0, 0, &wrong{what: text + " is out of range"}
+	}
+	return low, high, nil
+}
+
+func (v *partitionsValue) check() error {
+	for i, n := range *v.p {
+		if n < 0 || n > maxPartition {
+			return &wrong{what: fmt.Sprintf("%d is out of range", n)}
+		}
+		if i > 0 && n == (*v.p)[i-1] {
+			return &wrong{what: fmt.Sprintf("partition %d is there twice", n), remedy: "remove one"}
+		}
+	}
+	return nil
+}
+
+// String writes runs as ranges.
+func (v *partitionsValue) String() string {
+	var runs []string
+	all := *v.p
+	for i := 0; i < len(all); {
+		j := i
+		for j+1 < len(all) && all[j+1] == all[j]+1 {
+			j++
+		}
+		run := strconv.Itoa(int(all[i]))
+		if j > i {
+			run += "-" + strconv.Itoa(int(all[j]))
+		}
+		runs = append(runs, run)
+		i = j + 1
+	}
+	return "[" + strings.Join(runs, ", ") + "]"
+}
+
+func (v *partitionsValue) want() string {
+	return fmt.Sprintf("a list of partitions 0 … %d and ranges such as 0-3", maxPartition)
+}
+
+func (v *partitionsValue) schema() map[string]any {
+	one := map[string]any{"type": "string", "pattern": `^[0-9]+(-[0-9]+)?(, ?[0-9]+(-[0-9]+)?)*$`}
+	number := map[string]any{"type": "integer", "minimum": 0, "maximum": maxPartition}
+	list := map[string]any{"type": "array", "items": map[string]any{"anyOf": []any{number, one}}}
+	return map[string]any{"anyOf": []any{list, number, one}}
 }
 
 // plain is text that YAML reads as a string without quotes, and that a flow list can hold.
