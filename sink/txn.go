@@ -420,7 +420,7 @@ func (k *Kafka) lowerTimeout(err error) bool {
 	}
 	k.ceiling = max(k.timeout/2, leastTimeout)
 	k.setTimeout(k.ceiling)
-	k.log.Warn("the cluster allows no transaction of this length (transaction.max.timeout.ms); going on with a shorter one, set kafka.transaction_timeout to say so", "timeout", k.ceiling)
+	k.log.Warn("the cluster allows no transaction of this length (transaction.max.timeout.ms); going on with a shorter one", "timeout", k.ceiling)
 	return true
 }
 

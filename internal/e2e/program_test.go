@@ -233,7 +233,7 @@ func (p *program) ended() {
 	p.s.t.Helper()
 	select {
 	case <-p.Done():
-	case <-time.After(2 * time.Minute): // shutdown_timeout is 30 s, and the machine may be busy
+	case <-time.After(2 * time.Minute): // it stops within 30 s, and the machine may be busy
 		p.s.t.Fatalf("%s did not end within 2 minutes of SIGTERM", p.args[0])
 	}
 	if code := p.ExitCode(); code != 0 {

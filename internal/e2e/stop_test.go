@@ -11,7 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
-// A learner whose step takes longer than shutdown_timeout ends all the same, and the next one learns what it has not. Without vector instructions a first
+// A learner whose step takes longer than a stop may ends all the same, and the next one learns what it has not. Without vector instructions a first
 // fit takes minutes.
 func TestStopInALongStep(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestStopInALongStep(t *testing.T) {
 	}
 	s.produce(values)
 	s.env = "GODEBUG=cpu.avx512f=off,cpu.avx2=off"
-	learn := s.program("learn", "--from-history", "--set", "lca.neighbours=5000", "--set", "shutdown_timeout=2s")
+	learn := s.program("learn", "--from-history", "--set", "lca.neighbours=5000")
 	learn.says(`"msg":"learning"`)
 	learn.stop()
 	if n := s.committed(s.name + ".learn"); n >= int64(len(values)) {

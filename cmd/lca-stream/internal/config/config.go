@@ -31,20 +31,19 @@ import (
 // Config is the whole file. Fields are named as their keys are; a comment gives the meaning and the unit.
 // Default and bound are in the table of keys.go, and nowhere else.
 type Config struct {
-	Kafka           Kafka
-	Source          Source
-	Minibatch       Minibatch
-	Model           Model
-	LCA             LCA
-	Snapshot        Snapshot
-	Checkpoint      Checkpoint
-	Transform       Transform
-	DeadLetter      DeadLetter
-	Alarms          Alarms
-	Memory          Memory
-	HTTP            HTTP
-	Logger          Logger
-	ShutdownTimeout time.Duration // longest orderly stop after SIGTERM
+	Kafka      Kafka
+	Source     Source
+	Minibatch  Minibatch
+	Model      Model
+	LCA        LCA
+	Snapshot   Snapshot
+	Checkpoint Checkpoint
+	Transform  Transform
+	DeadLetter DeadLetter
+	Alarms     Alarms
+	Memory     Memory
+	HTTP       HTTP
+	Logger     Logger
 }
 
 // Choice is one of a few names of a setting that no package on the left has a type for.
@@ -67,10 +66,9 @@ func Levels() []Choice { return []Choice{LevelDebug, LevelInfo, LevelWarn, Level
 
 // Kafka says how the brokers are reached.
 type Kafka struct {
-	Brokers            []string      // bootstrap addresses host:port
-	TransactionTimeout time.Duration // after which a broker aborts a transaction
-	TLS                TLS
-	SASL               SASL
+	Brokers []string // bootstrap addresses host:port
+	TLS     TLS
+	SASL    SASL
 }
 
 // TLS is the encryption of the connection.

@@ -65,7 +65,6 @@ func kafkaKeys(c *Config) []Key {
 	k, t, s, o := &c.Kafka, &c.Kafka.TLS, &c.Kafka.SASL, &c.Kafka.SASL.OAuth
 	return []Key{
 		{"kafka.brokers", "[localhost:9092]", "Addresses to begin with; the cluster tells the rest. A scalar is split at commas.", &listValue{&k.Brokers, address, 1}},
-		{"kafka.transaction_timeout", "45s", "A broker aborts a transaction that is open for longer; no more than its transaction.max.timeout.ms. What a crash leaves open holds readers up for so long.", duration(&k.TransactionTimeout, time.Second, 15*time.Minute)},
 		{"kafka.tls.enabled", "false", "Encrypt the connection.", &boolValue{&t.Enabled}},
 		{"kafka.tls.ca_file", `""`, "PEM file of the authorities that may sign the brokers' certificates; empty: the system's.", text(&t.CAFile, anyText)},
 		{"kafka.tls.cert_file", `""`, "PEM file of the client's certificate, for brokers that ask for one (mTLS).", text(&t.CertFile, anyText)},
@@ -204,6 +203,5 @@ func serviceKeys(c *Config) []Key {
 		{"http.allowed_hosts", "[]", "Names under which it may be asked, such as a proxy's, in addition to its own and those of private networks; '*': any.", &listValue{&h.AllowedHosts, hostName, 0}},
 		{"http.debug_endpoints", "false", "Serve /debug/pprof and /debug/config (secrets masked).", &boolValue{&h.DebugEndpoints}},
 		{"logger.level", "info", "Least level that is logged.", oneOf(&l.Level, Levels()...)},
-		{"shutdown_timeout", "30s", "Longest stop after SIGTERM: what is in flight is committed, the group is left. What takes longer is given up, and the next start does it again.", duration(&c.ShutdownTimeout, time.Second, time.Hour)},
 	}
 }

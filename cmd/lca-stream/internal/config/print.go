@@ -60,9 +60,6 @@ func write(b *strings.Builder, keys []Key, comment func(indent string, k Key) st
 			fmt.Fprintf(b, "%s%s:\n", strings.Repeat("  ", depth), last)
 		}
 		indent := strings.Repeat("  ", strings.Count(k.Path, "."))
-		if section == "" {
-			b.WriteByte('\n')
-		}
 		b.WriteString(comment(indent, k))
 		fmt.Fprintf(b, "%s%s: %s\n", indent, name, k.String())
 		open = section

@@ -385,7 +385,7 @@ func (r *reset) traces(ctx context.Context, ids, groups []string, to source.Offs
 			return t, err
 		}
 		if w.open() {
-			return t, fmt.Errorf("a transaction of %q is open: stop who writes it; that of one that was killed ends within kafka.transaction_timeout", id)
+			return t, fmt.Errorf("a transaction of %q is open: stop who writes it; that of one that was killed ends within 45 s", id)
 		}
 		if known {
 			t.written[id] = w

@@ -32,7 +32,7 @@ func TransformCommand(p *app.Program) *cobra.Command {
 		Long: `Whitens every record of the source topic with the newest snapshot and writes it to the output topic,
 exactly once. Run up to as many as there are partitions: they share the consumer group source.group.
 Where a partition is read from is committed before it is read; "lca-stream offsets" shows and moves it.
-Stops in order on SIGTERM, within shutdown_timeout.
+Stops in order on SIGTERM, within 30 s.
 
 With --input it whitens files and pipes instead, in order, with one model: that of --model, or of the snapshot
 topic of -c. The output has the columns of the input and those that the output topic would have, with the same

@@ -126,24 +126,28 @@ func (s *Process) label(row []float64) (label int, ok bool) {
 	return 0, false
 }
 
-// alive runs work, and logs its beginning and its end. What cannot be finished within shutdown_timeout after a signal, because no broker answers or because it takes longer to compute, is no fault: it was not
-// committed, and the next start does it again.
-func (s *Process) alive(ctx context.Context, command string, work func(context.Context) error) error {
+// ShutdownTimeout is the longest stop after a signal: what is in flight is committed, and the group is left. It is what Kubernetes gives a pod unless
+// told otherwise. A longer one would not be worth waiting for, because what is given up is only done again.
+const ShutdownTimeout = 30 * time.Second
+
+// alive runs work, and logs its beginning and its end. What cannot be finished within a time after a signal, because no broker answers or because it
+// takes longer to compute, is no fault: it was not committed, and the next start does it again.
+func (s *Process) alive(ctx context.Context, command string, within time.Duration, work func(context.Context) error) error {
 	c := s.Config
 	s.Log.Info("starting", "command", command, "version", app.BuildInfo().Version, "topic", c.Source.Topic, "group", c.Source.Group, "model_id", c.Snapshot.ModelID)
 	said := make(chan struct{})
 	unsaid := context.AfterFunc(ctx, func() {
 		defer close(said)
 		s.Stats.SetStopping()
-		s.Log.Info("stopping: what is in progress is finished first", "within", c.ShutdownTimeout.String())
+		s.Log.Info("stopping: what is in progress is finished first", "within", within.String())
 	})
 	done := make(chan error, 1)
 	go func() { done <- work(ctx) }()
 	var err error
 	select {
 	case err = <-done:
-	case <-after(ctx, c.ShutdownTimeout):
-		s.Log.Warn("what was in progress takes longer than shutdown_timeout and is given up; none of it is committed, and the next start does it again", "within", c.ShutdownTimeout.String())
+	case <-after(ctx, within):
+		s.Log.Warn("what was in progress takes longer and is given up; none of it is committed, and the next start does it again", "within", within.String())
 		return nil
 	}
 	if !unsaid() {
@@ -258,7 +262,7 @@ func (s *Process) Watch(ctx context.Context, stage string, first bool, lag func(
 }
 
 // Grace returns the shutdown timeout less some time for leaving the group and closing connections.
-func (s *Process) Grace() time.Duration { return s.Config.ShutdownTimeout * 8 / 10 }
+func (s *Process) Grace() time.Duration { return ShutdownTimeout * 8 / 10 }
 
 // ModelMemory is the most that the models of a stage take: model.memory, or half of memory.limit if that is less. Garbage beyond
 // garbageOfModels is counted in, as are the buffers around it, so that a process stays below model.memory and 256 MiB.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
@@ -67,7 +66,7 @@ func (s *Publisher) Publish(ctx context.Context, snap *snapshot.Snapshot) (bool,
 	if err := ctx.Err(); err != nil {
 		return false, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.Config.ShutdownTimeout, time.Second))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ShutdownTimeout)
 	defer cancel()
 	return true, k.Put(ctx, msgs, source.Claim{})
 }
@@ -242,7 +241,7 @@ func (s *Publisher) PublishModels(ctx context.Context, all []*snapshot.Snapshot)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(s.Config.ShutdownTimeout, time.Second))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ShutdownTimeout)
 	defer cancel()
 	msgs = append(msgs, s.KeyedStates(partition, source.Latest).CompareAgain()) // others may still have lost their checkpoints
 	return faults, k.Put(ctx, msgs, source.Claim{})

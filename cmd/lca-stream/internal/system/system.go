@@ -107,7 +107,7 @@ func OnTopics(ctx context.Context, p *app.Program, c *cobra.Command, o *app.Opti
 	if err := s.checkTopics(ctx, wants); err != nil {
 		return Stopped(ctx, err)
 	}
-	return s.alive(ctx, c.Name(), func(ctx context.Context) error {
+	return s.alive(ctx, c.Name(), ShutdownTimeout, func(ctx context.Context) error {
 		return s.guarded(ctx, c.Name(), wants, func(ctx context.Context) error { return work(ctx, s) })
 	})
 }

@@ -327,7 +327,6 @@ func (s *Topics) OpenKeyedSink(ctx context.Context, partition int32) (*sink.Kafk
 func (s *Topics) sinkConfig(id string) sink.KafkaConfig {
 	return sink.KafkaConfig{
 		Cluster: s.Cluster, TransactionalID: id, Compression: sink.CompressAuto, Link: s.link, Log: s.Log,
-		Timeout: s.Config.Kafka.TransactionTimeout,
 	}
 }
 
