@@ -179,7 +179,7 @@ func (f *fitting) fewer(was int, s state) bool { return f.DOF > 0 && prop1.Colum
 func (f *fitting) mStep(s *state, cl *mat.SymDense, parzen int) error {
 	b, sigma, err := f.solver.Solve(f.cg, f.ig, f.pull.Add(cl, f.Nu), parzen)
 	if err != nil {
-		return fmt.Errorf("lca: fit: step %d (raise Nu, which is lca.nu in a configuration; where rows repeat, set NearCopies, lca.near_copies): %w", s.Iter+1, err)
+		return fmt.Errorf("lca: fit: step %d (raise Nu, which is lca.nu in a configuration; where rows repeat, set NearCopies): %w", s.Iter+1, err)
 	}
 	s.Parts, s.CL = b, sigma
 	return nil

@@ -61,7 +61,7 @@ func Search(ctx context.Context, x, fresh *mat.Dense, c Config) (*Model, []Candi
 		}
 	}
 	if best == nil {
-		return nil, candidates, fmt.Errorf("lca: search: every candidate collapsed: raise Nu, which is lca.nu in a configuration, or set NearCopies, lca.near_copies: %w", prop1.ErrSingular)
+		return nil, candidates, fmt.Errorf("lca: search: every candidate collapsed: raise Nu, which is lca.nu in a configuration, or set NearCopies: %w", prop1.ErrSingular)
 	}
 	return best, candidates, nil
 }

@@ -32,7 +32,7 @@ func TestChangedModelIsRefused(t *testing.T) {
 		{"nothing", func(*online.Config) {}, "", ""},
 		{"the model", func(c *online.Config) { c.Kind = lca.KindLCA }, "lca.model was lca_gauss and is now lca", ""},
 		{"the metric", func(c *online.Config) { c.Metric = lca.MetricDiagonal }, "lca.metric was full and is now diagonal", ""},
-		{"metric and rank", func(c *online.Config) { c.Metric, c.Rank = lca.MetricLowRank, 2 }, "lca.metric was full and is now low_rank; lca.rank was 0 and is now 2", ""},
+		{"metric and rank", func(c *online.Config) { c.Metric, c.Rank = lca.MetricLowRank, 2 }, "lca.metric was full and is now low_rank; the rank of lca.metric was 0 and is now 2", ""},
 		{"the kernel", func(c *online.Config) { c.Kernel = lca.KernelStudent }, "lca.kernel was gaussian and is now student", ""},
 		{"the neighbours", func(c *online.Config) { c.Neighbours = 50 }, "lca.neighbours was 60 and is now 50", ""},
 		{"the pool", func(c *online.Config) { c.Pool = online.PoolSliding }, "lca.pool was auto and is now sliding", ""},

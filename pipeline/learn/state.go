@@ -321,9 +321,9 @@ type setting struct {
 }
 
 var settings = []setting{
-	{"Kind", "lca.model", true}, {"Metric", "lca.metric", true}, {"Rank", "lca.rank", true}, {"Kernel", "lca.kernel", true},
+	{"Kind", "lca.model", true}, {"Metric", "lca.metric", true}, {"Rank", "the rank of lca.metric", true}, {"Kernel", "lca.kernel", true},
 	{"Neighbours", "lca.neighbours", true}, {"Pool", "lca.pool", true},
-	{"Preset", "lca.preset", false}, {"Nu", "lca.nu", false}, {"NuGaussian", "lca.nu_gaussian", false}, {"NuUnit", "lca.nu_unit", false},
+	{"Preset", "lca.preset", false}, {"Nu", "lca.nu", false}, {"NuGaussian", "the second number of lca.nu", false}, {"NuUnit", "lca.nu_unit", false},
 	{"Gamma", "lca.gamma", false}, {"PassRows", "lca.pass_rows", false}, {"HalfLifeRows", "lca.half_life_rows", false},
 	{"Minibatch", "minibatch.rows", false}, {"TargetRows", "lca.target_rows", false},
 	{"WarmupRows", "lca.warmup_rows", false}, {"InnerSteps", "lca.inner_steps", false}, {"OutlierGate", "lca.outlier_gate", false},
