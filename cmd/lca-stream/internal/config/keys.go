@@ -42,7 +42,7 @@ const (
 func Keys(c *Config) []Key {
 	var all []Key
 	for _, section := range []func(*Config) []Key{
-		kafkaKeys, sourceKeys, minibatchKeys, valueKeys, modelKeys, learningKeys, poolKeys, stepKeys, publishKeys, transformKeys, serviceKeys,
+		kafkaKeys, sourceKeys, minibatchKeys, valueKeys, modelKeys, learningKeys, publishKeys, transformKeys, serviceKeys,
 	} {
 		all = append(all, section(c)...)
 	}
@@ -121,10 +121,9 @@ func valueKeys(c *Config) []Key {
 }
 
 // autoNumber and autoWhole are the word for lca.Auto.
-func autoNumber() word[float64]           { return word[float64]{"auto", lca.Auto} }
-func autoSize() []word[int]               { return []word[int]{{"auto", 0}} }
-func autoDuration() []word[time.Duration] { return []word[time.Duration]{{"auto", 0}} }
-func autoWhole() word[int]                { return word[int]{"auto", lca.Auto} }
+func autoNumber() word[float64] { return word[float64]{"auto", lca.Auto} }
+func autoSize() []word[int]     { return []word[int]{{"auto", 0}} }
+func autoWhole() word[int]      { return word[int]{"auto", lca.Auto} }
 
 func modelKeys(c *Config) []Key {
 	m := &c.LCA
@@ -143,19 +142,7 @@ func learningKeys(c *Config) []Key {
 	return []Key{
 		{"lca.gamma", "0.6", "γ of C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L: what a pass of n rows leaves of the old; 0 forgets all.", &realValue{p: &m.Gamma, low: 0, high: 1}},
 		{"lca.pass_rows", "auto", "n of γ^(B/n), rows; auto grows with the rows learnt, a number is the paper's rule.", whole(&m.PassRows, 1, billion, autoWhole())},
-	}
-}
-
-func poolKeys(c *Config) []Key {
-	m := &c.LCA
-	return []Key{
 		{"lca.neighbours", "3000", "Rows in the pool from which the density is made; at least 10 per feature is advised. Cost grows with it.", whole(&m.Neighbours, 2, 1_000_000)},
-	}
-}
-
-func stepKeys(c *Config) []Key {
-	m := &c.LCA
-	return []Key{
 		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200), twice as many with preset density; where rows are autocorrelated, more: by the time gap of the slowest feature, up to neighbours.", whole(&m.WarmupRows, 2, billion, autoWhole())},
 		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour, or to the mean over the Gaussian directions, beyond which a row is whitened but not learnt; auto: by the score instead, beyond what 1 in 2000 rows like the neighbours would have.",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},

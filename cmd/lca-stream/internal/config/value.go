@@ -228,22 +228,15 @@ func (v *boolValue) String() string         { return strconv.FormatBool(*v.p) }
 func (v *boolValue) want() string           { return "true or false" }
 func (v *boolValue) schema() map[string]any { return map[string]any{"type": "boolean"} }
 
-// spanValue is a duration such as 1m30s, or one of words.
+// spanValue is a duration such as 1m30s.
 type spanValue struct {
 	p         *time.Duration
 	low, high time.Duration
-	words     []word[time.Duration]
 }
 
-func duration(p *time.Duration, low, high time.Duration, words ...word[time.Duration]) value {
-	return &spanValue{p, low, high, words}
-}
+func duration(p *time.Duration, low, high time.Duration) value { return &spanValue{p, low, high} }
 
 func (v *spanValue) set(text string) error {
-	if w, ok := wordNamed(v.words, text); ok {
-		*v.p = w
-		return nil
-	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
 		if _, isNumber := strconv.ParseFloat(text, 64); isNumber == nil {
@@ -251,36 +244,25 @@ func (v *spanValue) set(text string) error {
 		}
 		return &wrong{what: fmt.Sprintf("%q is not a duration", text)}
 	}
-	if len(v.words) > 0 && (d < v.low || d > v.high) { // refused here as well as in check: it may be a word's duration
-		return &wrong{what: span(d) + " is out of range"}
-	}
 	*v.p = d
 	return nil
 }
 
 func (v *spanValue) check() error {
-	if _, ok := wordOf(v.words, *v.p); ok {
-		return nil
-	}
 	if *v.p < v.low || *v.p > v.high {
 		return &wrong{what: span(*v.p) + " is out of range"}
 	}
 	return nil
 }
 
-func (v *spanValue) String() string {
-	if name, ok := wordOf(v.words, *v.p); ok {
-		return name
-	}
-	return span(*v.p)
-}
+func (v *spanValue) String() string { return span(*v.p) }
 
 func (v *spanValue) want() string {
-	return fmt.Sprintf("a duration such as 5s, %s … %s%s", span(v.low), span(v.high), orWords(v.words))
+	return fmt.Sprintf("a duration such as 5s, %s … %s", span(v.low), span(v.high))
 }
 
 func (v *spanValue) schema() map[string]any {
-	return withWords(map[string]any{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`}, v.words)
+	return map[string]any{"type": "string", "pattern": `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`}
 }
 
 // span writes a duration without the zero parts that Duration.String adds: 30m, not 30m0s.
