@@ -52,7 +52,11 @@ type KafkaConfig struct {
 }
 
 const (
+	// defaultTimeout is how long what a crash leaves open holds readers up, unless the work is taken over. It outlasts a leader that moves and a
+	// broker that is restarted, and leaves Put time for three requests.
 	defaultTimeout = 45 * time.Second
+
+	// defaultRequest is longer than a broker takes to answer while it stops, collects garbage or gives its partitions away.
 	defaultRequest = 15 * time.Second
 
 	// defaultBatchBytes is more than most transactions of the transform hold: a second batch costs another round

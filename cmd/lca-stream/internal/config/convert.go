@@ -45,7 +45,7 @@ func (c *Config) SchemaRegistry(log *slog.Logger, changed func(error)) (settings
 }
 
 // Learner is the configuration of a learner of dim features. A fault here is one that needs dim,
-// such as a rank that is too large.
+// such as a rank that is too large. What has no setting is the library's default, with which docs/quality.md was measured.
 func (c *Config) Learner(dim int) (online.Config, error) {
 	m, l := &c.LCA, online.DefaultConfig(dim)
 	l.Kind, l.Metric, l.Preset, l.NuUnit = m.Model, m.Metric.Family(), m.Preset, m.NuUnit
