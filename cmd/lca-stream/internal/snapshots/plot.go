@@ -130,7 +130,7 @@ func plotLegend(p *picture.Picture, x, y float64, parzen, gaussian int) {
 		text  string
 	}{{func(y float64) any {
 		return picture.Line{X0: x + 6, Y0: y, X1: x + 26, Y1: y, Width: 1, Colour: axisColour, Dashed: true}
-	}, "cut at 1"}}
+	}, "e = 1"}}
 	for _, part := range []struct {
 		name   string
 		n      int

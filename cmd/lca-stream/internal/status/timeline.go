@@ -185,7 +185,7 @@ func summary(s *Status, past []moment, now time.Time) string {
 		parts = append(parts, fmt.Sprintf("%.0f %% of the last %d rows have no usable value: see the log", 100*share, rows))
 	}
 	if s.Model != nil {
-		parts = append(parts, structure(s.Model.Parzen, s.Model.Dim, s.Model.Choice != nil && !s.Model.Choice.Beginning))
+		parts = append(parts, structure(s.Model.structured(), s.Model.Dim, s.Model.Choice != nil && !s.Model.Choice.Beginning))
 		nll, gaussian := s.Model.NLL, s.Model.GaussianNLL
 		if s.Learner != nil {
 			nll, gaussian = s.Learner.NLL, s.Learner.Gaussian
@@ -202,6 +202,14 @@ func summary(s *Status, past []moment, now time.Time) string {
 		parts = append(parts, share+" % of the rows were skipped by the learner, to keep up")
 	}
 	return sentence(strings.Join(append(parts, unusual(s, past, now)), "; "))
+}
+
+// structured is in how many directions structure has been found: none where every eigenvalue says that there is none, and one direction was kept all the same.
+func (m *Model) structured() int {
+	if len(m.Eigenvalues) > 0 && m.Eigenvalues[0] >= 1 {
+		return 0
+	}
+	return m.Parzen
 }
 
 // structure says what has been found. Without a choice by the data, all directions are Parzen by assumption.

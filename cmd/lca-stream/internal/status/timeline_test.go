@@ -54,6 +54,8 @@ func TestSummary(t *testing.T) {
 		"warming up":                  {Status{Ready: stats.Readiness{Ready: true, Reason: "no model yet: 3 of 500 rows collected"}, UptimeSeconds: day}, quiet, "No model yet: 3 of 500 rows collected; nothing unusual in the last hour."},
 		"one direction":               {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 1, NLL: 3, GaussianNLL: 3.01}, UptimeSeconds: day}, quiet, "1 of 4 directions carries structure; no better than a Gaussian; nothing unusual in the last hour."},
 		"no structure":                {Status{Ready: ready, Model: &Model{Dim: 4, NLL: 3.25, GaussianNLL: 3}, UptimeSeconds: day}, quiet, "None of 4 directions carries structure; 0.25 nats per row worse than a Gaussian; nothing unusual in the last hour."},
+		"none that shows, one kept": {Status{Ready: ready, Model: &Model{Dim: 2, Parzen: 1, NLL: 3, GaussianNLL: 3, Eigenvalues: []Number{1.1, 1.4}}, UptimeSeconds: day}, quiet,
+			"None of 2 directions carries structure; no better than a Gaussian; nothing unusual in the last hour."},
 		"all of them, not yet chosen": {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 4, NLL: 3, GaussianNLL: 15.4}, UptimeSeconds: day}, quiet,
 			"All 4 directions count as structure; 12 nats per row better than a Gaussian; nothing unusual in the last hour."},
 		"all of them, only begun": {Status{Ready: ready, Model: &Model{Dim: 4, Parzen: 4, NLL: 3, GaussianNLL: 15.4, Choice: &Choice{Beginning: true}}, UptimeSeconds: day}, quiet,
