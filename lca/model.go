@@ -12,6 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
 // Model is what was learnt: B = (B_G, B_L), the mean, and the neighbours of the Parzen part.
@@ -34,6 +35,8 @@ type Model struct {
 	Neighbours []float32
 
 	Scores *Scores // of the neighbours; nil where they are not known
+
+	Recent *recent.Evaluator // scores the last rows of a series; nil where it is not learnt
 
 	Kind        Kind
 	Metric      Metric

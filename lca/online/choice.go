@@ -211,6 +211,7 @@ func (l *Learner) EndOfSet() (*lca.Choice, error) {
 	made, err := l.lastChoice()
 	if err == nil {
 		l.judgeSet()
+		l.recent.settle()
 	}
 	return made, err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
 // ErrWarmup is returned by Model before the first update: there is nothing to publish yet.
@@ -48,6 +49,7 @@ type Learner struct {
 	choice    choice
 	counts    counts
 	running   running
+	recent    lastRows
 
 	splits uint64       // found so far
 	spare  *metricState // the previous metric, whose memory is used again
@@ -98,7 +100,11 @@ func NewLearner(c Config) (*Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Learner{asked: asked, free: asked.freedom(), cfg: c, family: family, estimator: newEstimator(c), regime: emptyRegime(c), work: new(linalg.Workspace)}, nil
+	l := &Learner{asked: asked, free: asked.freedom(), cfg: c, family: family, estimator: newEstimator(c), regime: emptyRegime(c), work: new(linalg.Workspace)}
+	if c.Recent {
+		l.recent.learner = recent.NewLearner(c.Dim)
+	}
+	return l, nil
 }
 
 // emptyRegime is that of a learner that has seen nothing; no Auto may be left in c.Pool.
@@ -127,6 +133,7 @@ func (l *Learner) Learn(x *mat.Dense, ids []uint64, partitions []int32) (Step, e
 	s := Step{NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(), Discount: 1}
 	b := l.sanitise(rows, ids, partitions, largest, &s)
 	l.counts.Rows += uint64(s.Rows)
+	l.recent.learn(b)
 	switch {
 	case b.len() == 0:
 		l.counts.Gated += uint64(s.Gated)
@@ -486,6 +493,7 @@ func (l *Learner) NextPass() (released int) {
 	}
 	released = l.release(l.Quarantined())
 	l.clocks, l.gap.tracks, l.recurring = nil, nil, recurring{} // the same rows do not recur
+	l.recent.over = true
 	return released
 }
 
@@ -515,7 +523,8 @@ func (l *Learner) Freeze() (*Frozen, error) {
 		Dim: l.cfg.Dim, Mean: slices.Clone(l.moments.mean),
 		Neighbours: make([]float32, len(l.pool.rows)),
 		Kind:       l.cfg.Kind, Metric: l.cfg.Metric, Kernel: l.cfg.Kernel, DOF: l.cfg.DOF,
-		Info: l.info(),
+		Recent: l.recent.evaluator(),
+		Info:   l.info(),
 	}
 	for i := 0; i < len(l.pool.rows); i += m.Dim {
 		for k, mean := range m.Mean {

@@ -315,7 +315,7 @@ func writePlaces(w *writer, places []place) {
 
 // readPlaces reads places, or makes n unknown ones: the first edition had none.
 func readPlaces(r *reader, n int) []place {
-	if r.first {
+	if r.first() {
 		out := make([]place, n)
 		for i := range out {
 			out[i].partition = noPartition

@@ -17,7 +17,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 9
+//	 8  4  version of the layout, 10
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -63,17 +63,21 @@ import (
 //	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate
 //	known     flag whether what was known is kept, and held is what was refused last; share of the last rows beyond a gate for Gaussian tails f64
 //
-// The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
+//	recent    flag whether the last rows are scored, flag whether they come again, and unless they are not: as recent.Learner writes it, number of series u64,
+//	          and of each partition u64, and as recent.Series writes it
+//
+// Version 9, of the second edition, ends before recent. The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
 // NLL, without the least variance; no places; no settings; in choice, after the rows, d_P u64 and C_L f×d² or f×0; and
 // nothing after choice. The versions between were never released and are refused.
 //
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
-	stateMagic   = "lcastate"
-	stateVersion = 9
-	firstVersion = 3 // of the first edition
-	stateHeader  = 24
+	stateMagic    = "lcastate"
+	stateVersion  = 10
+	secondVersion = 9 // of the second edition
+	firstVersion  = 3 // of the first edition
+	stateHeader   = 24
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -117,6 +121,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.former.write(w)
 	w.flag(l.keepsKnown())
 	w.f64(l.tailNeed)
+	l.recent.write(w)
 
 	b = w.b
 	body := b[start+stateHeader:]
@@ -142,7 +147,7 @@ func (l *Learner) UnmarshalBinary(b []byte) error {
 	if err != nil {
 		return err
 	}
-	r := &reader{b: body, first: binary.LittleEndian.Uint32(b[8:]) == firstVersion}
+	r := &reader{b: body, version: binary.LittleEndian.Uint32(b[8:])}
 	if next.read(r); r.err == nil && len(r.b) > 0 {
 		r.err = fmt.Errorf("%d bytes too many", len(r.b))
 	}
@@ -162,8 +167,8 @@ func stateBody(b []byte) ([]byte, error) {
 	switch v := binary.LittleEndian.Uint32(b[8:]); {
 	case v > stateVersion:
 		return nil, fmt.Errorf("layout version %d, this program reads up to %d: it was written by a newer one", v, stateVersion)
-	case v != stateVersion && v != firstVersion:
-		return nil, fmt.Errorf("layout version %d, want %d or %d: it was written by a build that was never released", v, firstVersion, stateVersion)
+	case v != stateVersion && v != secondVersion && v != firstVersion:
+		return nil, fmt.Errorf("layout version %d, want %d, %d or %d: it was written by a build that was never released", v, firstVersion, secondVersion, stateVersion)
 	}
 	body := b[stateHeader:]
 	if n := binary.LittleEndian.Uint64(b[12:]); n != uint64(len(body)) {
@@ -232,7 +237,7 @@ func (l *Learner) read(r *reader) {
 	}
 	l.pool.read(r)
 	l.moments.read(r)
-	if !r.first {
+	if !r.first() {
 		l.restore(readRecipe(r))
 	}
 	l.cl = r.sized("C_L", d*d)
@@ -249,7 +254,7 @@ func (l *Learner) read(r *reader) {
 	l.split = r.flag()
 	l.aligned.read(r, d)
 	l.choice.read(r, d)
-	if r.first {
+	if r.first() {
 		return // nothing came after it
 	}
 	l.chosen = readChoice(r)
@@ -266,6 +271,9 @@ func (l *Learner) read(r *reader) {
 		l.held = batch{} // they were held for another purpose
 	}
 	l.tailNeed = r.f64()
+	if r.version > secondVersion {
+		l.recent.read(r, d)
+	}
 }
 
 func (p *pool) write(w *writer) {
@@ -383,7 +391,7 @@ func (c *counts) write(w *writer) {
 
 func (c *counts) read(r *reader) {
 	fields := c.fields()
-	if r.first {
+	if r.first() {
 		fields = fields[:8]
 	}
 	for _, f := range fields {
@@ -407,7 +415,7 @@ func (d *drift) write(w *writer) {
 }
 
 func (d *drift) read(r *reader, dim int) {
-	if d.nll.read(r); !r.first {
+	if d.nll.read(r); !r.first() {
 		d.far.read(r)
 		d.quiet.read(r, dim)
 		d.nll.floor = r.f64()
@@ -455,7 +463,7 @@ func (c *choice) read(r *reader, dim int) {
 	if r.err == nil && !c.rows.valid(dim) {
 		r.err = fmt.Errorf("a comparison with %d numbers for %d rows", len(c.rows.x), c.rows.len())
 	}
-	if r.first { // a comparison for LCA-Gauss-Red, which is dropped: the next comes
+	if r.first() { // a comparison for LCA-Gauss-Red, which is dropped: the next comes
 		r.u64()
 		r.floats()
 		*c = choice{}
@@ -564,10 +572,12 @@ func (w *writer) rows(v []float64) {
 }
 
 type reader struct {
-	first bool // the layout is the first edition's
-	b     []byte
-	err   error
+	version uint32 // of the layout
+	b       []byte
+	err     error
 }
+
+func (r *reader) first() bool { return r.version == firstVersion }
 
 func (r *reader) take(n int) []byte {
 	if r.err == nil && (n < 0 || n > len(r.b)) {

@@ -49,7 +49,7 @@ func TestGoldenState(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, version := range []int{firstVersion, stateVersion} {
+	for _, version := range []int{firstVersion, secondVersion, stateVersion} {
 		b, err := os.ReadFile(file(version))
 		if err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ type Learner struct {
 	newest  *Evaluator
 	scorer  Scorer
 
-	values, weights, scaled []float64
+	values, weights, charted, spread []float64
 }
 
 // NewLearner returns a learner of rows with dim columns.
@@ -103,14 +103,14 @@ func (l *Learner) judge(n int) {
 	d := l.dim
 	l.values = linalg.Resize(l.values, 2*n)
 	first, others := l.values[:0:n], l.values[n:n]
-	charts := append([]float64(nil), c.distances(e, &e.Charts, c.z, 3*d, 0, n)...)
-	deviations := append([]float64(nil), c.distances(e, &e.Deviations, c.z, 3*d, 2*d, n)...)
+	l.charted = append(l.charted[:0], c.distances(e, &e.Charts, c.z, 3*d, 0, n)...)
+	l.spread = append(l.spread[:0], c.distances(e, &e.Deviations, c.z, 3*d, 2*d, n)...)
 	for i, t := range c.distances(e, &e.Row, c.x, d, 0, n) {
 		first = append(first, logShare(t, d))
 		share := t / float64(d)
 		if c.counts[i] > FirstRows {
-			share = charts[i] / float64(3*d)
-			others = append(others, chartsShare*logShare(charts[i], 3*d)+(1-chartsShare)*logShare(deviations[i], d))
+			share = l.charted[i] / float64(3*d)
+			others = append(others, chartsShare*logShare(l.charted[i], 3*d)+(1-chartsShare)*logShare(l.spread[i], d))
 		}
 		if l.settled && share > 1 {
 			l.weights[i] = 1 / (share * share)

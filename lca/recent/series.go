@@ -3,6 +3,9 @@ package recent
 import "math"
 
 const (
+	// MostColumns is the number of columns up to which the recent score is worth its cost unless it is asked for.
+	MostColumns = 256
+
 	shortRate     = 1.0 / 5
 	longRate      = 1.0 / 20
 	deviationRate = 1.0 / 50
