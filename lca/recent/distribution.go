@@ -9,7 +9,9 @@ const (
 	leastScore = -8.
 	mostScore  = 24. // T² of e²⁴ times what is usual
 	binWidth   = 1. / 32
-	bins       = int((mostScore - leastScore) / binWidth)
+
+	// MostBins is the number of bins that scores can be in.
+	MostBins = int((mostScore - leastScore) / binWidth)
 
 	// LeastP is the least probability that P returns.
 	LeastP = 1e-12
@@ -62,7 +64,7 @@ func (h *Distribution) copy() Distribution {
 
 // binOf returns the bin of a score; a NaN is in the first.
 func binOf(score float64) int {
-	return int(min(max((score-leastScore)/binWidth, 0), float64(bins-1)))
+	return int(min(max((score-leastScore)/binWidth, 0), float64(MostBins-1)))
 }
 
 // P returns the probability of a score at least as high, from LeastP to 1, and NaN where no score is known. It is that of one more row, given how few

@@ -4,7 +4,7 @@ import "math"
 
 const (
 	// MostColumns is the number of columns up to which the recent score is worth its cost unless it is asked for.
-	MostColumns = 256
+	MostColumns = 192
 
 	shortRate     = 1.0 / 5
 	longRate      = 1.0 / 20

@@ -96,7 +96,7 @@ func (h *Distribution) write(w *writer) {
 
 func (h *Distribution) read(r *reader) {
 	h.Low, h.Weights, h.Sum = int(r.u64()), r.floats(-1), r.f64()
-	if h.Low < 0 || h.Low+len(h.Weights) > bins {
+	if h.Low < 0 || h.Low+len(h.Weights) > MostBins {
 		r.fail(fmt.Errorf("a histogram of %d bins from %d on", len(h.Weights), h.Low))
 	}
 }

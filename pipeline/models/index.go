@@ -232,13 +232,13 @@ type modelPlace struct {
 	version                   uint64
 	first, last               int64
 	bytes, slot               int32
-	model, neighbours, scores int32 // chunks
+	model, neighbours, others int32 // chunks
 }
 
 func placeOf(s *snapshot.Span) modelPlace {
 	return modelPlace{
 		version: s.Version, first: s.First, last: s.Last, bytes: int32(s.Bytes), slot: int32(s.Slot),
-		model: int32(s.Chunks.Model), neighbours: int32(s.Chunks.Neighbours), scores: int32(s.Scores),
+		model: int32(s.Chunks.Model), neighbours: int32(s.Chunks.Neighbours), others: int32(s.Others),
 	}
 }
 
@@ -391,7 +391,7 @@ func (x *ModelIndex) remove(d *snapshot.Deleted) {
 // holds reports whether a deleted key of the same model is one of the snapshot's.
 func (p *modelPlace) holds(d *snapshot.Deleted) bool {
 	chunks := snapshot.Chunks{Model: int(p.model), Neighbours: int(p.neighbours)}
-	s := snapshot.Span{ModelID: d.ModelID, Slot: int(p.slot), Chunks: chunks, Scores: int(p.scores)}
+	s := snapshot.Span{ModelID: d.ModelID, Slot: int(p.slot), Chunks: chunks, Others: int(p.others)}
 	return p.version > 0 && s.Deletes(d)
 }
 

@@ -43,7 +43,7 @@ type Entry struct {
 	Version uint64
 	Slot    int
 	Chunks  Chunks    // as the headers announce them
-	Scores  int       // chunks of the part scores: 1, or 0 in a snapshot of an earlier version
+	Others  int       // chunks of the other parts, one each: scores, recent and factors, if they are there
 	Bytes   int       // of all chunks in memory
 	Time    time.Time // the newest timestamp of its chunks
 	Fault   error     // why it cannot be read; nil where it can
@@ -152,7 +152,7 @@ func parseChunk(p place, value []byte, headers []source.Header) (c chunk, err er
 }
 
 // whole returns the version of which all chunks of the parts model and neighbours are there. Chunks that a larger former
-// version left behind do not matter. Decoding finds out whether the scores are missing: they come before the neighbours,
+// version left behind do not matter. Decoding finds out whether others are missing: they come before the neighbours,
 // and earlier versions had none.
 func (s *slot) whole() (uint64, bool) {
 	first, ok := s.chunks[chunkID{PartModel, 0}]
@@ -246,8 +246,8 @@ func (a *Assembler) List(modelID string) []Entry {
 				e.Chunks.Model = c.n
 			case PartNeighbours:
 				e.Chunks.Neighbours = c.n
-			case PartScores:
-				e.Scores = c.n
+			default:
+				e.Others++
 			}
 		}
 		_, e.Fault = a.decode(s, modelID)
@@ -320,10 +320,10 @@ func (a *Assembler) decode(s *slot, modelID string) (*Snapshot, error) {
 
 func (s *slot) join(d *decoder, modelID string, version uint64) (*Snapshot, error) {
 	var at time.Time
-	for _, part := range []string{PartModel, PartNeighbours, PartScores} {
+	for _, part := range slices.Concat([]string{PartModel, PartNeighbours}, singleParts) {
 		for i := range s.chunks[chunkID{part, 0}].n {
 			c := s.chunks[chunkID{part, i}]
-			if part == PartScores && c.version != version {
+			if c.version != version {
 				continue // of a former version
 			}
 			if _, err := d.add(part, c.value, ipcguard.MessageLimits()); err != nil {
@@ -463,7 +463,7 @@ type Span struct {
 	Slot        int
 	First, Last int64 // offsets of its first and its last chunk
 	Chunks      Chunks
-	Scores      int // chunks of the part scores
+	Others      int // chunks of the other parts
 	Bytes       int // of all chunks
 	Group       string
 	By          string // model.by
@@ -484,7 +484,7 @@ const mostOpen = 64
 // openSpan is a snapshot of which chunks are missing.
 type openSpan struct {
 	Span
-	neighbours, model, scores int // chunks that have come
+	neighbours, model int // chunks that have come
 }
 
 // Add takes one record and returns the snapshot that is whole with it, or the key that it deletes. An error
@@ -546,8 +546,10 @@ func (o *openSpan) take(p place, c chunk) bool {
 	switch p.part {
 	case PartModel:
 		came, n = &o.model, &o.Chunks.Model
-	case PartScores:
-		came, n = &o.scores, &o.Scores
+	case PartNeighbours:
+	default:
+		o.Others++
+		return c.n == 1
 	}
 	if p.index != *came || p.index > 0 && *n != c.n {
 		return false
@@ -562,8 +564,9 @@ func (s *Span) Deletes(d *Deleted) bool {
 	switch d.Part {
 	case PartModel:
 		n = s.Chunks.Model
-	case PartScores:
-		n = s.Scores
+	case PartNeighbours:
+	default:
+		n = s.Others
 	}
 	return d.ModelID == s.ModelID && d.Slot == s.Slot && d.Index < n
 }

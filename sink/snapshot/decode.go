@@ -25,6 +25,8 @@ type decoder struct {
 	table      table
 	neighbours []float32
 	scores     []float64
+	numbers    []float64 // of the part recent
+	factors    []float32
 	raw        []ipcguard.Pair // memory for the metadata of a part
 	text       pairs           // memory for the metadata of the first part
 	parsed     memo
@@ -37,7 +39,7 @@ func (d *decoder) begin(over bool) {
 		d.neighbours, d.scores, t.numbers, t.squares = nil, nil, nil, nil
 	}
 	*d = decoder{
-		neighbours: d.neighbours[:0], scores: d.scores[:0], raw: d.raw[:0], text: d.text, parsed: d.parsed,
+		neighbours: d.neighbours[:0], scores: d.scores[:0], numbers: d.numbers[:0], factors: d.factors[:0], raw: d.raw[:0], text: d.text, parsed: d.parsed,
 		table: table{kind: t.kind[:0], index: t.index[:0], eigenvalue: t.eigenvalue[:0], vector: t.vector[:0], numbers: t.numbers[:0], squares: t.squares[:0], places: t.places},
 	}
 }
@@ -70,6 +72,10 @@ func (d *decoder) addAny(part string, data []byte, limits ipcguard.Limits) (rest
 			err = d.addNeighbours(rec)
 		case PartScores:
 			err = d.addScores(rec)
+		case PartRecent:
+			err = d.addRecent(rec)
+		case PartFactors:
+			err = d.addFactors(rec)
 		}
 		if err != nil {
 			return nil, err
@@ -162,6 +168,30 @@ func (d *decoder) addScores(rec arrow.Record) error {
 	return nil
 }
 
+func (d *decoder) addRecent(rec arrow.Record) error {
+	number, err := column[*array.Float64](rec, "number")
+	if err != nil {
+		return err
+	}
+	if n := len(d.numbers) + number.Len(); n > d.mostNumbers() {
+		return fmt.Errorf("snapshot: %d rows in part recent, at most %d are read", n, d.mostNumbers())
+	}
+	d.numbers = append(d.numbers, number.Float64Values()...)
+	return nil
+}
+
+func (d *decoder) addFactors(rec arrow.Record) error {
+	factor, err := column[*array.Float32](rec, "factor")
+	if err != nil {
+		return err
+	}
+	if n := len(d.factors) + factor.Len(); n > d.mostNumbers() {
+		return fmt.Errorf("snapshot: %d rows in part factors, at most %d are read", n, d.mostNumbers())
+	}
+	d.factors = append(d.factors, factor.Float32Values()...)
+	return nil
+}
+
 // finish returns the snapshot once all parts have been added.
 func (d *decoder) finish() (*Snapshot, error) {
 	s := d.snapshot
@@ -180,6 +210,9 @@ func (d *decoder) finish() (*Snapshot, error) {
 			s.Model.Scores = new(lca.Scores)
 		}
 		s.Model.Scores.Sorted = d.scores
+	}
+	if err := d.fillRecent(s.Model); err != nil {
+		return nil, err
 	}
 	err := d.metadata.eachField(func(f *field, text string, ok bool) error {
 		if ok && f.set == nil && text != f.get(s) {
@@ -339,6 +372,8 @@ var flatColumns = map[string][]ipcguard.Field{
 	},
 	PartNeighbours: {{Path: `"x"`, Kind: ipcguard.FixedSizeList, Children: []ipcguard.Field{{Kind: ipcguard.Float, Width: 4}}}},
 	PartScores:     {{Path: `"score"`, Kind: ipcguard.Float, Width: 8}},
+	PartRecent:     {{Path: `"number"`, Kind: ipcguard.Float, Width: 8}},
+	PartFactors:    {{Path: `"factor"`, Kind: ipcguard.Float, Width: 4}},
 }
 
 // laidOut reports whether the columns are those of a part, with lists of d numbers.
@@ -416,6 +451,18 @@ func (d *decoder) addBuffers(part string, s *flatStream) bool {
 		return none(0, 1)
 	case PartScores:
 		d.scores = appendNumbers(d.scores, at(1), n)
+		return none(0)
+	case PartRecent:
+		if n > d.mostNumbers() {
+			return false // addRecent says so
+		}
+		d.numbers = appendNumbers(d.numbers, at(1), n)
+		return none(0)
+	case PartFactors:
+		if n > d.mostNumbers() {
+			return false
+		}
+		d.factors = appendNumbers(d.factors, at(1), n)
 		return none(0)
 	}
 	return false

@@ -22,6 +22,8 @@ const (
 	PartModel      = "model"
 	PartNeighbours = "neighbours"
 	PartScores     = "scores"
+	PartRecent     = "recent"  // left out with factors where the last rows are not scored
+	PartFactors    = "factors" // of recent
 )
 
 // MaxChunk bounds the bytes of a chunk, so that a message passes a broker's default limit of

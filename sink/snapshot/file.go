@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -23,11 +24,17 @@ import (
 //	    model = pa.ipc.open_stream(f).read_all()
 //	    neighbours = pa.ipc.open_stream(f).read_all()
 //	    scores = pa.ipc.open_stream(f).read_all()
+//	    recent = pa.ipc.open_stream(f).read_all()   # with lca.recent in the metadata
+//	    factors = pa.ipc.open_stream(f).read_all()
 func WriteFile(w io.Writer, s *Snapshot) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	for _, p := range []part{modelPart(s), neighboursPart(s), scoresPart(s)} {
+	parts := []part{modelPart(s), neighboursPart(s), scoresPart(s)}
+	if s.Model.Recent != nil {
+		parts = append(parts, recentPart(s), factorsPart(s))
+	}
+	for _, p := range parts {
 		b, err := onlyChunk(p)
 		if err != nil {
 			return err
@@ -67,7 +74,7 @@ func readAll(r io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// ReadFile reads what WriteFile wrote. Earlier versions wrote no scores.
+// ReadFile reads what WriteFile wrote. Earlier versions wrote fewer parts.
 func ReadFile(r io.Reader) (*Snapshot, error) {
 	data, err := readAll(r)
 	if err != nil {
@@ -81,8 +88,8 @@ func ReadFile(r io.Reader) (*Snapshot, error) {
 	}
 	limits := fileLimits(len(data))
 	var d decoder
-	for _, name := range []string{PartModel, PartNeighbours, PartScores} {
-		if name == PartScores && len(data) == 0 {
+	for _, name := range slices.Concat([]string{PartModel, PartNeighbours}, singleParts) {
+		if name == PartScores && len(data) == 0 || (name == PartRecent || name == PartFactors) && d.snapshot.Model.Recent == nil {
 			break
 		}
 		if data, err = d.add(name, data, limits); err != nil {

@@ -89,7 +89,7 @@ func TestFlatSnapshotsAreThoseOfTheArrowLibrary(t *testing.T) {
 // partsOf encodes the parts of a snapshot.
 func partsOf(t testing.TB, s *Snapshot) (all []partBytes) {
 	t.Helper()
-	for _, p := range []part{modelPart(s), neighboursPart(s), scoresPart(s)} {
+	for _, p := range s.parts() {
 		data, err := onlyChunk(p)
 		if err != nil {
 			t.Fatal(err)

@@ -30,8 +30,11 @@ const (
 // finds it again.
 type Slots map[int]Chunks
 
-// Chunks counts the chunks of the parts model and neighbours. The part scores always is one chunk.
+// Chunks counts the chunks of the parts model and neighbours. The others always are one chunk.
 type Chunks struct{ Model, Neighbours int }
+
+// singleParts are one chunk each, and may be missing: earlier versions had none of them.
+var singleParts = []string{PartScores, PartRecent, PartFactors}
 
 // Messages encodes a snapshot as messages for the topic, and returns what the topic's slots hold after them. before
 // is what they hold now: its keys that the snapshot does not replace, and slots beyond keep, get tombstones. All
@@ -46,7 +49,7 @@ func Messages(s *Snapshot, topic string, keep int, before Slots) ([]sink.Message
 	var messages []sink.Message
 	slot := int(s.Number % uint64(keep))
 	count := make(map[string]int)
-	for _, p := range []part{modelPart(s), scoresPart(s), neighboursPart(s)} { // the neighbours last: with them a version is whole
+	for _, p := range s.parts() {
 		chunks, err := p.chunks(MaxChunk)
 		if err != nil {
 			return nil, nil, err
@@ -75,6 +78,14 @@ func Messages(s *Snapshot, topic string, keep int, before Slots) ([]sink.Message
 	}
 	after[slot] = now
 	return messages, after, nil
+}
+
+// parts are those of a snapshot, the neighbours last: with them a version is whole.
+func (s *Snapshot) parts() []part {
+	if s.Model.Recent == nil {
+		return []part{modelPart(s), scoresPart(s), neighboursPart(s)}
+	}
+	return []part{modelPart(s), scoresPart(s), recentPart(s), factorsPart(s), neighboursPart(s)}
 }
 
 func (s *Snapshot) headers(part string, i, n int, value []byte) []source.Header {
@@ -108,7 +119,9 @@ func Tombstones(modelID, topic string, before Slots) (messages []sink.Message) {
 
 func appendTombstones(messages []sink.Message, topic, modelID string, slot int, before, now Chunks) []sink.Message {
 	if now == (Chunks{}) {
-		messages = append(messages, sink.Message{Topic: topic, Key: place{modelID, slot, PartScores, 0}.key()})
+		for _, part := range singleParts {
+			messages = append(messages, sink.Message{Topic: topic, Key: place{modelID, slot, part, 0}.key()})
+		}
 	}
 	for i := now.Model; i < before.Model; i++ {
 		messages = append(messages, sink.Message{Topic: topic, Key: place{modelID, slot, PartModel, i}.key()})
@@ -144,7 +157,7 @@ func foreignKey(key []byte) error {
 
 // known reports whether this program reads the part.
 func (p place) known() bool {
-	return p.part == PartModel || p.part == PartNeighbours || p.part == PartScores
+	return p.part == PartModel || p.part == PartNeighbours || slices.Contains(singleParts, p.part)
 }
 
 // parseKey is the inverse of key. It splits from the right, so that a model id may hold slashes.

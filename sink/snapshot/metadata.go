@@ -65,6 +65,7 @@ func allFields() []field {
 		counted("lca.neighbours", func(s *Snapshot) int { return len(model(s).Neighbours) / max(1, model(s).Dim) }),
 		counted("lca.scores", func(s *Snapshot) int { return len(sorted(model(s))) }),
 		{"lca.tail", false, func(s *Snapshot) string { return tailJSON(model(s).Scores) }, func(s *Snapshot, v string) error { return parseTail(model(s), v) }, nil},
+		{"lca.recent", false, func(s *Snapshot) string { return recentText(model(s).Recent) }, func(s *Snapshot, v string) error { return parseRecent(model(s), v) }, nil},
 		{"lca.choice", false, func(s *Snapshot) string { return choiceJSON(info(s).Choice) }, func(s *Snapshot, v string) (err error) { info(s).Choice, err = parseChoice(v); return err }, func(to, from *Snapshot) { info(to).Choice = info(from).Choice }},
 		float("lca.effective_neighbours", func(s *Snapshot) *float64 { return &info(s).Effective }),
 		float("lca.drift", func(s *Snapshot) *float64 { return &info(s).Drift }),

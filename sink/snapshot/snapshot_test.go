@@ -190,7 +190,7 @@ func TestTombstones(t *testing.T) {
 		{"smaller", 4, Slots{3: {3, 2}}, []string{"default/3/model/1", "default/3/model/2", "default/3/neighbours/1"}, Slots{3: {1, 1}}},
 		{"grown", 4, Slots{3: {0, 1}}, nil, Slots{3: {1, 1}}},
 		{"fewer slots than before", 2, Slots{0: {1, 1}, 1: {1, 1}, 2: {1, 1}, 5: {0, 1}},
-			[]string{"default/2/scores/0", "default/2/model/0", "default/2/neighbours/0", "default/5/scores/0", "default/5/neighbours/0"}, Slots{0: {1, 1}, 1: {1, 1}}},
+			[]string{"default/2/scores/0", "default/2/recent/0", "default/2/factors/0", "default/2/model/0", "default/2/neighbours/0", "default/5/scores/0", "default/5/recent/0", "default/5/factors/0", "default/5/neighbours/0"}, Slots{0: {1, 1}, 1: {1, 1}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			messages, after := mustMessages(t, example(2, 1, 1, 700), c.keep, c.before) // number 7

@@ -82,7 +82,7 @@ func between(log []source.Record, s *Span) (records []source.Record) {
 
 // A span knows which keys are its own: a smaller snapshot in a slot leaves tombstones behind it.
 func TestDeletedKeysOfASpan(t *testing.T) {
-	s := Span{ModelID: "m", Slot: 1, Chunks: Chunks{Model: 1, Neighbours: 2}, Scores: 1}
+	s := Span{ModelID: "m", Slot: 1, Chunks: Chunks{Model: 1, Neighbours: 2}, Others: 1}
 	for d, want := range map[Deleted]bool{
 		{"m", 1, PartModel, 0}: true, {"m", 1, PartModel, 1}: false, {"m", 1, PartNeighbours, 1}: true, {"m", 1, PartNeighbours, 2}: false,
 		{"m", 1, PartScores, 0}: true, {"m", 0, PartModel, 0}: false, {"n", 1, PartModel, 0}: false,

@@ -72,7 +72,7 @@ of the topic; --model-id leaves out what is not wanted.`,
 func list(a *snapshot.Assembler, id string) []listed {
 	var all []listed
 	for _, e := range a.List(id) {
-		l := listed{ModelID: id, Version: e.Version, Slot: e.Slot, Chunks: e.Chunks.Model + e.Chunks.Neighbours + e.Scores, Bytes: e.Bytes, Time: e.Time.UTC()}
+		l := listed{ModelID: id, Version: e.Version, Slot: e.Slot, Chunks: e.Chunks.Model + e.Chunks.Neighbours + e.Others, Bytes: e.Bytes, Time: e.Time.UTC()}
 		if e.Fault != nil {
 			l.Fault = e.Fault.Error()
 		}

@@ -1,0 +1,162 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/recent"
+)
+
+// recentJSON is lca.recent: what the numbers of the parts recent and factors are, and what is not among them.
+type recentJSON struct {
+	Learnt   uint64        `json:"learnt"`
+	Settled  bool          `json:"settled"`
+	Constant []int         `json:"constant"` // columns
+	Scores   histogramJSON `json:"scores"`
+	First    histogramJSON `json:"first"`
+}
+
+// histogramJSON is a distribution without its weights.
+type histogramJSON struct {
+	Low  int     `json:"low"`
+	Bins int     `json:"bins"`
+	Sum  float64 `json:"sum"`
+}
+
+func (h histogramJSON) distribution() (recent.Distribution, error) {
+	d := recent.Distribution{Low: h.Low, Sum: h.Sum}
+	if h.Bins < 0 || h.Low < 0 || h.Bins > recent.MostBins-h.Low {
+		return d, fmt.Errorf("%d bins from number %d on, and there are %d", h.Bins, h.Low, recent.MostBins)
+	}
+	d.Weights = make([]float64, h.Bins)
+	return d, nil
+}
+
+// recentText writes lca.recent.
+func recentText(e *recent.Evaluator) string {
+	if e == nil {
+		return leftOut
+	}
+	of := func(d recent.Distribution) histogramJSON { return histogramJSON{d.Low, len(d.Weights), d.Sum} }
+	r := recentJSON{Learnt: e.Learnt, Settled: e.Settled, Constant: []int{}, Scores: of(e.Scores), First: of(e.First)}
+	for k, constant := range e.Constant {
+		if constant {
+			r.Constant = append(r.Constant, k)
+		}
+	}
+	return mustJSON(r)
+}
+
+// parseRecent gives a model an evaluator whose numbers are yet to be filled in.
+func parseRecent(m *lca.Model, text string) error {
+	var r recentJSON
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return err
+	}
+	d := m.Dim
+	if d < 1 || d > recent.MostColumns {
+		return fmt.Errorf("it is of %d columns, and at most %d are", d, recent.MostColumns)
+	}
+	e := &recent.Evaluator{Dim: d, Learnt: r.Learnt, Settled: r.Settled, Constant: make([]bool, d)}
+	for _, k := range r.Constant {
+		if k < 0 || k >= d {
+			return fmt.Errorf("column %d of %d is constant", k, d)
+		}
+		e.Constant[k] = true
+	}
+	var errScores, errFirst error
+	e.Scores, errScores = r.Scores.distribution()
+	e.First, errFirst = r.First.distribution()
+	m.Recent = e
+	return errors.Join(errScores, errFirst)
+}
+
+// numbersOf are the numbers of the part recent, and factorsOf those of the part factors, in the order of their documentation. In an evaluator that has been
+// read, they are where what is missing goes.
+func numbersOf(e *recent.Evaluator) [][]float64 {
+	return [][]float64{e.Centre, e.Scale, e.Charts.Mean, e.Row.Mean, e.Scores.Weights, e.First.Weights}
+}
+
+func factorsOf(e *recent.Evaluator) [][]float32 {
+	return [][]float32{e.Charts.Factor, e.Deviations.Factor, e.Row.Factor}
+}
+
+func recentPart(s *Snapshot) part {
+	numbers := slices.Concat(numbersOf(s.Model.Recent)...)
+	return part{
+		name:     PartRecent,
+		schema:   arrow.NewSchema([]arrow.Field{{Name: "number", Type: arrow.PrimitiveTypes.Float64}}, s.metadata(PartRecent)),
+		rows:     len(numbers),
+		rowBytes: 8,
+		columns: func(from, to int) []arrow.Array {
+			return []arrow.Array{array.NewFloat64Data(flat(arrow.PrimitiveTypes.Float64, to-from, arrow.Float64Traits.CastToBytes(numbers[from:to])))}
+		},
+	}
+}
+
+func factorsPart(s *Snapshot) part {
+	factors := slices.Concat(factorsOf(s.Model.Recent)...)
+	return part{
+		name:     PartFactors,
+		schema:   arrow.NewSchema([]arrow.Field{{Name: "factor", Type: arrow.PrimitiveTypes.Float32}}, s.metadata(PartFactors)),
+		rows:     len(factors),
+		rowBytes: 4,
+		columns: func(from, to int) []arrow.Array {
+			return []arrow.Array{array.NewFloat32Data(flat(arrow.PrimitiveTypes.Float32, to-from, arrow.Float32Traits.CastToBytes(factors[from:to])))}
+		},
+	}
+}
+
+// fillRecent gives the model's evaluator its numbers. Nothing is left of it where both parts are missing, as an older program copies a snapshot.
+func (d *decoder) fillRecent(m *lca.Model) error {
+	e := m.Recent
+	if e == nil || len(d.numbers) == 0 && len(d.factors) == 0 {
+		m.Recent = nil
+		return nil
+	}
+	n := e.Dim
+	e.Centre, e.Scale, e.Charts.Mean, e.Row.Mean = make([]float64, n), make([]float64, n), make([]float64, 3*n), make([]float64, n)
+	triangle := func(p int) []float32 { return make([]float32, p*(p+1)/2) }
+	e.Charts.Factor, e.Deviations.Factor, e.Row.Factor = triangle(3*n), triangle(n), triangle(n)
+	if err := deal("recent", d.numbers, numbersOf(e)); err != nil {
+		return err
+	}
+	if err := deal("factors", d.factors, factorsOf(e)); err != nil {
+		return err
+	}
+	e.Deviations.Mean = e.Charts.Mean[2*n:]
+	for k, s := range e.Scale {
+		if !(s > 0) {
+			return fmt.Errorf("snapshot: part recent: the scale of column %d is %v", k, s)
+		}
+	}
+	return nil
+}
+
+// deal copies numbers to where they belong.
+func deal[T float32 | float64](part string, numbers []T, to [][]T) error {
+	wanted := 0
+	for _, list := range to {
+		wanted += len(list)
+	}
+	if len(numbers) != wanted {
+		return fmt.Errorf("snapshot: %d numbers in part %s, want %d: something is missing", len(numbers), part, wanted)
+	}
+	for _, list := range to {
+		copy(list, numbers)
+		numbers = numbers[len(list):]
+	}
+	return nil
+}
+
+// mostNumbers bounds the rows of the parts recent and factors.
+func (d *decoder) mostNumbers() int {
+	n := min(d.table.d, recent.MostColumns)
+	return 6*n*(n+1) + 2*recent.MostBins
+}
