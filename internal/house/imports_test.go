@@ -32,7 +32,7 @@ func in(names string) string {
 // layers is the picture `source | minibatch | lca | sink | pipeline | cmd`, left to right: imports point
 // left. The longest matching dir counts.
 var layers = []layer{
-	{"lca", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
+	{"lca", "lca/internal lca/recent", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"lca/recent", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"lca/online", "lca internal/enum", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"lca/internal", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
@@ -50,7 +50,7 @@ var layers = []layer{
 	{"pipeline/stats", "source sink/snapshot pipeline/modelkey pipeline/reject", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 github.com/apache net/http flag", "source/kafkaconn source/registry"},
 	{"pipeline/internal/retry", "sink pipeline/reject", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 github.com/apache net/http flag", "source/kafkaconn source/registry"},
 	{"pipeline/internal/fixtures", "source sink lca pipeline/reject", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
-	{"pipeline/checkpoint", "source sink lca/online pipeline/modelkey pipeline/reject pipeline/internal", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 github.com/apache net/http flag", "source/kafkaconn source/registry"},
+	{"pipeline/checkpoint", "source sink lca/online lca/recent pipeline/modelkey pipeline/reject pipeline/internal", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 github.com/apache net/http flag", "source/kafkaconn source/registry"},
 	{"pipeline/start", "source sink pipeline/checkpoint pipeline/stats pipeline/reject pipeline/internal internal/logs", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 github.com/apache net/http flag", "source/kafkaconn source/registry"},
 	{"pipeline/models", "source sink minibatch lca pipeline/checkpoint pipeline/stats pipeline/reject pipeline/modelkey pipeline/internal", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
 	{"pipeline/encode", "source minibatch lca pipeline/modelkey pipeline/reject internal/enum internal/flatipc internal/nested internal/arrowavro internal/arrowjson internal/jsontext", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
@@ -70,7 +70,7 @@ var layers = []layer{
 	{rooms + "offsets", "pipeline sink source " + in("app plural system terminal"), kafkaClients, ""},
 	{rooms + "doctor", "minibatch pipeline sink/snapshot source " + in("app config offsets plural system terminal topics") + " internal/logs internal/typo", kafkaClients, ""},
 	{rooms + "replay", "lca minibatch pipeline sink source " + in("app config plural system terminal"), "github.com/segmentio github.com/twmb", ""},
-	{rooms + "backtest", "lca/online minibatch pipeline sink source " + in("app config plural system"), "github.com/segmentio github.com/twmb", ""},
+	{rooms + "backtest", "lca/online lca/recent minibatch pipeline sink source " + in("app config plural system"), "github.com/segmentio github.com/twmb", ""},
 	{rooms + "em", "lca pipeline sink/snapshot source " + in("app config plural"), "github.com/segmentio github.com/twmb", ""},
 	{rooms + "demo", "sink source " + in("app config demo run system terminal") + " internal/clustering internal/embedded", "github.com/twmb", ""},
 	{rooms + "demo/toy", "lca internal/clustering", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13", ""},

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSteadyLearnAllocatesNothing holds that Learn, splits and the reference's moves included, allocates
-// nothing once its buffers have grown, but for the evaluators that it gives out every 1000 rows; so none of it waits for the collector, however long the stream is.
+// nothing once its buffers have grown, except the evaluators that it gives out every 1000 rows; so none of it waits for the collector, however long the stream is.
 func TestSteadyLearnAllocatesNothing(t *testing.T) {
 	for _, c := range []struct {
 		dim, neighbours, rows int

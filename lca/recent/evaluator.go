@@ -59,6 +59,9 @@ func (c *Scorer) Score(e *Evaluator, dst []float64, rows []float64, series []*Se
 	c.score(e, dst[:len(series)])
 }
 
+// Rows returns how many rows the series of row i of the last call of Score had with it.
+func (c *Scorer) Rows(i int) uint32 { return c.counts[i] }
+
 // follow sets z and x to those of the rows.
 func (c *Scorer) follow(e *Evaluator, rows []float64, series []*Series) {
 	n := len(series)

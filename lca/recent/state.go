@@ -16,6 +16,15 @@ import (
 //	distribution  first bin, weights, their sum
 //	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions
 
+// StateBytes is about how many bytes a Learner with one Series takes, in memory and as AppendBinary writes it.
+func StateBytes(dim int) int {
+	if dim > MostColumns {
+		return 0
+	}
+	const matrices, lists, histograms = 8*(9+1)/2 + 4*(9+1+1)/2, 8 * 14, 8 * 2 * 2 * 200
+	return matrices*dim*dim + lists*dim + histograms
+}
+
 // AppendBinary appends the series.
 func (s *Series) AppendBinary(b []byte) ([]byte, error) {
 	w := writer{b}

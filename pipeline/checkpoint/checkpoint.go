@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/sink"
@@ -82,7 +83,7 @@ func CheckpointBytes(neighbours, columns int) (least, about, later int) {
 	const matrices = 12   // of float64, columns by columns; fewer before the first fit
 	const compared = 1000 // rows of float64 by which a choice is judged, at most
 	least = 4 * neighbours * columns
-	about = least + besides*neighbours + 8*matrices*columns*columns + 8*min(neighbours/2, compared)*columns/2
+	about = least + besides*neighbours + 8*matrices*columns*columns + 8*min(neighbours/2, compared)*columns/2 + recent.StateBytes(columns)
 	return least, about, about + online.FormerBytes(neighbours, columns)
 }
 

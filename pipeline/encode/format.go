@@ -111,6 +111,8 @@ type Whitened struct {
 	Y        []float32          // N×K coordinates; nil: there is no model, so that everything is null
 	Score    []float32          // N times −log p(x); read where OutputConfig.Score is set
 	P        []float32          // N probabilities of a score at least as high; nil: the model does not say, so that they are null
+	Recent   []float32          // N scores of the last rows of the row's series; nil: the model has none, so that they are null
+	RecentP  []float32          // their probabilities, nil with them
 	Why      []lca.Gain         // as many gains for each row, the largest first; read where OutputConfig.Why is not 0
 	Features []string           // names of the columns in Why
 	Imputed  []int16            // how many features of each row were filled; nil: none
@@ -133,6 +135,9 @@ func (c *OutputConfig) Added(features []string) int64 {
 	}
 	if c.P {
 		size += float32Bytes
+	}
+	if c.Recent {
+		size += 2 * float32Bytes
 	}
 	if c.Imputed {
 		size += int16Bytes
@@ -159,7 +164,7 @@ func (c *OutputConfig) AddedText(features []string) int64 {
 	if c.Models {
 		size += 2*(key+len(c.Column)) + 40 + number // an id as a rule
 	}
-	const others = 5 // lca, lca_score, lca_p, lca_why and lca_imputed
+	const others = 7 // lca, lca_score, lca_p, lca_recent_score, lca_recent_p, lca_why and lca_imputed
 	return int64(size + others*(key+len(c.Column)+number))
 }
 
@@ -185,6 +190,9 @@ func (w *Whitened) Rows(first, last int) Whitened {
 	}
 	if w.P != nil {
 		part.P = w.P[first:last]
+	}
+	if w.Recent != nil {
+		part.Recent, part.RecentP = w.Recent[first:last], w.RecentP[first:last]
 	}
 	if w.Imputed != nil {
 		part.Imputed = w.Imputed[first:last]
@@ -213,6 +221,8 @@ func (w *Whitened) check(n int, c *OutputConfig) {
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d scores", n, len(w.Score)))
 	case c.P && w.P != nil && len(w.P) != n:
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d probabilities", n, len(w.P)))
+	case c.Recent && w.Recent != nil && (len(w.Recent) != n || len(w.RecentP) != n):
+		panic(fmt.Sprintf("pipeline: output of %d rows has %d recent scores and %d probabilities of them", n, len(w.Recent), len(w.RecentP)))
 	case w.Imputed != nil && len(w.Imputed) != n:
 		panic(fmt.Sprintf("pipeline: output of %d rows says of %d how much was filled", n, len(w.Imputed)))
 	case c.Why > 0 && n > 0 && len(w.Why)%n != 0:
@@ -244,7 +254,7 @@ func (o *Output) Pieces(dst [][]byte, rec arrow.Record, w *Whitened) (pieces [][
 
 // plain collects the buffers of a message in the order of the format. It is false for a message that is not flat.
 func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
-	if w.Y == nil || o.config.P && w.P == nil || o.config.Why > 0 || o.config.Models || !allValid(w.Invalid) {
+	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && w.Recent == nil || o.config.Why > 0 || o.config.Models || !allValid(w.Invalid) {
 		return false
 	}
 	o.parts = o.parts[:0]
@@ -270,6 +280,9 @@ func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
 	}
 	if o.config.P {
 		o.parts = append(o.parts, nil, arrow.Float32Traits.CastToBytes(w.P))
+	}
+	if o.config.Recent {
+		o.parts = append(o.parts, nil, arrow.Float32Traits.CastToBytes(w.Recent), nil, arrow.Float32Traits.CastToBytes(w.RecentP))
 	}
 	if o.config.Imputed {
 		o.parts = append(o.parts, nil, arrow.Int16Traits.CastToBytes(o.imputed(w, int(rec.NumRows()))))

@@ -194,6 +194,10 @@ func (o *JSONOutput) row(dst []byte, w *Whitened, i int, first bool) []byte {
 	if o.config.P {
 		dst = number(next(dst), w.P, i, null)
 	}
+	if o.config.Recent {
+		dst = number(next(dst), w.Recent, i, null)
+		dst = number(next(dst), w.RecentP, i, null)
+	}
 	if o.config.Why > 0 {
 		dst = o.why(next(dst), w, i, null)
 	}

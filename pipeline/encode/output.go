@@ -29,6 +29,7 @@ type OutputConfig struct {
 	Layout      Layout // default LayoutVector
 	Score       bool   // add the column lca_score: −log p(x), nats
 	P           bool   // add the column lca_p: how often rows like the neighbours have a score at least as high
+	Recent      bool   // add the columns lca_recent_score and lca_recent_p, of the last rows of the row's series
 	Why         int    // number of features that the column lca_why names, at most; 0: no such column
 	Imputed     bool   // add the column lca_imputed: the number of features that were missing and have been filled
 	Models      bool   // add the columns lca_model and lca_version: the model of each row
@@ -196,6 +197,11 @@ func (c *OutputConfig) fields(k int) []arrow.Field {
 	if c.P {
 		fields = append(fields, arrow.Field{Name: c.Column + "_p", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
 	}
+	if c.Recent {
+		fields = append(fields,
+			arrow.Field{Name: c.Column + "_recent_score", Type: arrow.PrimitiveTypes.Float32, Nullable: true},
+			arrow.Field{Name: c.Column + "_recent_p", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
+	}
 	if c.Why > 0 {
 		fields = append(fields, arrow.Field{Name: c.Column + "_why", Type: whyType, Nullable: true})
 	}
@@ -291,13 +297,12 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 	if o.config.Score {
 		o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, w.Score, nulls)))
 	}
-	switch {
-	case !o.config.P:
-	case w.P != nil:
-		o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, w.P, nulls)))
-	default:
-		o.zeros = slices.Grow(o.zeros[:0], n)[:n]
-		o.arrays = append(o.arrays, array.NewFloat32Data(floats(o.nothing(n), o.zeros, n)))
+	if o.config.P {
+		o.appendFloats(w.P, n, valid, nulls)
+	}
+	if o.config.Recent {
+		o.appendFloats(w.Recent, n, valid, nulls)
+		o.appendFloats(w.RecentP, n, valid, nulls)
 	}
 	if o.config.Why > 0 {
 		o.arrays = append(o.arrays, o.why.of(w, n, valid, nulls))
@@ -309,6 +314,15 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 	if o.config.Models {
 		o.arrays = o.models.append(o.arrays, w.Models, n)
 	}
+}
+
+// appendFloats makes a column of values, or of nulls where there are none.
+func (o *Output) appendFloats(values []float32, n int, valid *memory.Buffer, nulls int) {
+	if values == nil {
+		o.zeros = slices.Grow(o.zeros[:0], n)[:n]
+		values, valid, nulls = o.zeros, o.nothing(n), n
+	}
+	o.arrays = append(o.arrays, array.NewFloat32Data(floats(valid, values, nulls)))
 }
 
 // imputed returns how many features of each of n rows were filled.

@@ -174,12 +174,11 @@ func (o *RegisteredOutput) avro(dst []byte, w *Whitened) []byte {
 	if o.config.Score {
 		dst = avroFloat(append(dst, avroSome), w.Score[0])
 	}
-	switch {
-	case !o.config.P:
-	case w.P == nil:
-		dst = append(dst, avroNull)
-	default:
-		dst = avroFloat(append(dst, avroSome), w.P[0])
+	if o.config.P {
+		dst = avroMaybe(dst, w.P)
+	}
+	if o.config.Recent {
+		dst = avroMaybe(avroMaybe(dst, w.Recent), w.RecentP)
 	}
 	if o.config.Why > 0 {
 		dst = o.avroWhy(append(dst, avroSome), w)
@@ -192,6 +191,14 @@ func (o *RegisteredOutput) avro(dst []byte, w *Whitened) []byte {
 		dst = binary.AppendVarint(append(dst, avroSome), filled)
 	}
 	return o.avroModel(dst, w)
+}
+
+// avroMaybe appends the first of some numbers, or null where there are none.
+func avroMaybe(dst []byte, numbers []float32) []byte {
+	if numbers == nil {
+		return append(dst, avroNull)
+	}
+	return avroFloat(append(dst, avroSome), numbers[0])
 }
 
 // avroModel appends the model of the row, where there are such fields.

@@ -204,6 +204,9 @@ func (t *Transform) whiten(ctx context.Context) (w encode.Whitened, err error) {
 	if t.Output.Scores() || t.Alarms.scores() {
 		w.Score = t.made.numbers.take(q.rows)
 	}
+	if t.Output.Recent && t.model.Model.Recent != nil {
+		w.Recent, w.RecentP = t.made.numbers.take(q.rows), t.made.numbers.take(q.rows)
+	}
 	if err := t.coordinates(ctx, &w); err != nil {
 		return w, err
 	}
@@ -223,14 +226,16 @@ func (t *Transform) coordinates(ctx context.Context, w *encode.Whitened) error {
 		// A number that is not finite shows in y, unless the model leaves its column out.
 		if finite && (t.scorer.PropagatesNonFinite() || minibatch.Finite(q.zeroCopy)) {
 			t.counts.rows += uint64(q.rows)
+			t.lastRows32(w)
 			return nil
 		}
 		if err := t.gatherAgain(ctx); err != nil {
 			return err
 		}
 		w.Y, w.Score = w.Y[:q.rows*w.K], w.Score[:min(q.rows, len(w.Score))]
+		w.Recent, w.RecentP = w.Recent[:min(q.rows, len(w.Recent))], w.RecentP[:min(q.rows, len(w.RecentP))]
 	}
-	finite, err := t.whitenGathered(ctx, w.Y, w.Score)
+	finite, err := t.whitenGathered(ctx, w)
 	if err == nil && !finite {
 		t.bound(w.Y, w.K, w.Score)
 	}
@@ -239,13 +244,17 @@ func (t *Transform) coordinates(ctx context.Context, w *encode.Whitened) error {
 
 // whitenGathered whitens gathered rows: all together, or slice by slice, because those of a large message are not all in
 // memory. What becomes of a row does not depend on the slices.
-func (t *Transform) whitenGathered(ctx context.Context, y, score []float32) (finite bool, err error) {
+func (t *Transform) whitenGathered(ctx context.Context, w *encode.Whitened) (finite bool, err error) {
 	q, k := &t.queue, t.model.Model.Dim
 	if q.sliced == nil {
 		if err := t.fill(ctx, q.gathered, q.rows); err != nil {
 			return false, err
 		}
-		return inSlices(ctx, t, t.scorer.Score, y, score, q.gathered, q.rows)
+		finite, err := inSlices(ctx, t, t.scorer.Score, w.Y, w.Score, q.gathered, q.rows)
+		if err == nil {
+			t.lastRows(w, q.gathered, 0)
+		}
+		return finite, err
 	}
 	finite = true
 	err = reject.GatherEach(&t.Features, &q.read, q.sliced.Record, func(first int) error {
@@ -253,8 +262,10 @@ func (t *Transform) whitenGathered(ctx context.Context, y, score []float32) (fin
 		if err := t.fill(ctx, q.read.X, q.read.N); err != nil {
 			return err
 		}
-		good, err := inSlices(ctx, t, t.scorer.Score, y[first*k:last*k], part(score, first, last), q.read.X, q.read.N)
-		finite = finite && good
+		good, err := inSlices(ctx, t, t.scorer.Score, w.Y[first*k:last*k], part(w.Score, first, last), q.read.X, q.read.N)
+		if finite = finite && good; err == nil {
+			t.lastRows(w, q.read.X[:q.read.N*k], first)
+		}
 		return err
 	})
 	return finite, err

@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/enum"
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
@@ -41,6 +42,8 @@ type TransformConfig struct {
 	Stats      *stats.Stats
 	Log        *slog.Logger
 	Now        func() time.Time
+
+	Series func(*source.Message) *recent.Series // of the rows of a message, where Output.Recent is set
 }
 
 // Transform is the stage that whitens one partition. It is stateless: what it does to a record
@@ -207,6 +210,7 @@ type engine struct {
 	json     *encode.JSONOutput
 	named    *encode.RegisteredOutput
 	queue    queue
+	recent   lastRows
 
 	workspace lca.Workspace // of the scorers of KeyedTransform
 }

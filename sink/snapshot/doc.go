@@ -6,7 +6,7 @@
 //
 // # Format 2
 //
-// A snapshot is three parts, each a table. A part is one Arrow IPC stream (uncompressed, one
+// A snapshot is up to five parts, each a table. A part is one Arrow IPC stream (uncompressed, one
 // batch, end-of-stream mark), or, where it is larger than a chunk, several such streams with the
 // same schema, to be concatenated by rows:
 //
@@ -30,6 +30,13 @@
 //	part "scores"
 //	  score       float64                    −log p of each neighbour without itself, ascending; no rows where not known
 //
+//
+//	part "recent", left out with factors where the last rows are not scored; see package recent
+//	  number      float64                    centre d, scale d, means of z 3d, of x′ d, weights of the histograms of scores and of first scores
+//
+//	part "factors"
+//	  factor      float32                    lower triangles, row by row: of z 3d(3d+1)/2, of v and of x′ d(d+1)/2 each
+//
 // All is in the units of the input; a constant column has weight 0. float64 values are exact.
 // There is no clock in the bytes: the same model is the same bytes, so that the SHA-256 of the
 // model part as one stream names it (Fingerprint). The time of a snapshot is the timestamp of
@@ -39,7 +46,7 @@
 // that reads back exactly, or NaN where not known yet:
 //
 //	lca.format                2
-//	lca.part                  model | neighbours | scores
+//	lca.part                  model | neighbours | scores | recent | factors
 //	lca.model_id              snapshot.model_id
 //	lca.model_version         rows learnt when the snapshot was taken; grows forever
 //	lca.number                how many snapshots came before; decides the slot
@@ -61,6 +68,7 @@
 //	lca.neighbours            rows of the part neighbours
 //	lca.scores                rows of the part scores
 //	lca.tail                  JSON {"u", "xi", "beta"}: the scores beyond their 90 % quantile u, see lca.Tail; null without scores
+//	lca.recent                JSON {"learnt", "settled", "constant", "scores", "first"}: what the parts recent and factors are of; left out without them
 //	lca.choice                JSON {"rows", "candidates", "taken"}: what the data chose last; null before, see docs/wire-format.md
 //	lca.effective_neighbours  mean exp(H(λ_i))
 //	lca.drift                 largest principal angle to the previous reference, radians
@@ -85,7 +93,7 @@
 //	value    the chunk, at most MaxChunk bytes
 //	headers  content-type: application/vnd.apache.arrow.stream
 //	         lca-model-id, lca-model-version
-//	         lca-part: model | neighbours | scores
+//	         lca-part: model | neighbours | scores | recent | factors
 //	         lca-chunk: i/n               i from 0 as in the key, of n chunks of this part
 //	         lca-crc32c                   of the value, Castagnoli, decimal
 //
@@ -95,5 +103,5 @@
 //
 // # File
 //
-// WriteFile writes the parts model, neighbours and scores, each as one stream, one after the other.
+// WriteFile writes the parts model, neighbours, scores, recent and factors, each as one stream, one after the other.
 package snapshot

@@ -299,7 +299,9 @@ func (b *backtest) begin(rec arrow.Record) error {
 	each := int64(8*b.schema.NumFields() + 8*len(features.Names))
 	b.chunk = min(max(chunkBytes/each, 1), 1<<16)
 	if b.out != nil {
-		return b.out.begin(b.schema, system.OutputOf(b.config), len(features.Names), b.columns.model != "")
+		out := system.OutputOf(b.config)
+		out.Recent = b.lanes.learner.Recent
+		return b.out.begin(b.schema, out, len(features.Names), b.columns.model != "")
 	}
 	return nil
 }

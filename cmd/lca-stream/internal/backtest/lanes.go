@@ -16,6 +16,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
@@ -62,6 +63,7 @@ type lane struct {
 	row     int64 // of the lane's next row
 	msgs    []source.Message
 	made    []arrow.Record // of the rows that were scored last
+	series  recent.Series  // of the rows that are scored; the learner has one of its own
 }
 
 // open makes ready for rows with the features.
@@ -119,10 +121,11 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 		invalid = reject.NullRow
 	}
 	out := system.OutputOf(c)
-	out.Passthrough, out.Models, out.Score = false, false, true
+	out.Passthrough, out.Models, out.Score, out.Recent = false, false, true, s.learner.Recent
 	l.offline = transform.NewOffline(nil, transform.TransformConfig{
 		Columns: l.learner.Columns, Output: out, Components: c.Transform.Components,
 		OnInvalid: invalid, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
+		Series: func(*source.Message) *recent.Series { return &l.series },
 	})
 	return l, nil
 }
@@ -197,7 +200,6 @@ func (l *lane) rows(ctx context.Context, rec arrow.Record, of func(i int) origin
 			take(first, scored{rows: made, id: l.id, version: l.adopted, column: l.judged(made.Schema())})
 			first += int(made.NumRows())
 		}
-		// What scores the last rows of a series together has its place here: part is scored by version l.adopted, and not yet learnt.
 		if err == nil {
 			err = l.learn(ctx, part, func(i int) origin { return of(int(from) + i) })
 		}
