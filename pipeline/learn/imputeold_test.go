@@ -18,7 +18,7 @@ import (
 // TestImputedRowsOfOld holds that models of every format ever written fill what is missing: with the mean of the feature under their own
 // density, given the others.
 func TestImputedRowsOfOld(t *testing.T) {
-	for _, f := range []int{firstFormat, wireFormat} {
+	for _, f := range []int{firstFormat, secondFormat, wireFormat} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			w := readWire(t, f)
 			w.topics[fixtures.Out], w.topics[fixtures.Dead] = nil, nil

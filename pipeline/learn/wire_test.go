@@ -40,8 +40,9 @@ var update = flag.Bool("update", false, "write the golden messages of the curren
 // There is a golden file of what each release wrote, and one of what is written today. A new one is added when that changes;
 // of a release none is ever changed or taken away.
 const (
-	firstFormat = 1 // of the first edition
-	wireFormat  = 7
+	firstFormat  = 1 // of the first edition
+	secondFormat = 7 // of the second
+	wireFormat   = 8
 )
 
 // wireMessage is one line of a golden file.
@@ -145,7 +146,7 @@ func TestWireFormatsOfOld(t *testing.T) {
 	if *update {
 		writeWire(t, now)
 	}
-	for _, f := range []int{firstFormat, wireFormat} {
+	for _, f := range []int{firstFormat, secondFormat, wireFormat} {
 		t.Run(fmt.Sprint(f), func(t *testing.T) {
 			then := readWire(t, f)
 			for _, topic := range []string{"snapshots", "checkpoints", "out", "dead"} {
