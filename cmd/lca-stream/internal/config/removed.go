@@ -4,7 +4,7 @@ package config
 // has its value. A file or a --set that names one is at fault, whatever it says: what was meant by another value does not hold any more, and a line
 // that changes nothing misleads its reader.
 
-// gone says of a removed setting what holds now, and what to do instead; "": remove the line.
+// gone says of a removed setting what holds now, and what to do instead of another value; "": nothing.
 type gone struct{ now, instead string }
 
 var removed = map[string]gone{
@@ -24,7 +24,7 @@ var removed = map[string]gone{
 	"kafka.transaction_timeout": {"it is always 45s now; what cannot be cut gets more on a slow link, and where the cluster allows less it is less", ""},
 	"shutdown_timeout":          {"it is always 30s now", "give the process more than that before it is killed"},
 	"lca.near_copies":           {"near copies of a row are never among its neighbours now", ""},
-	"lca.nu_gaussian":           {"it stands with lca.nu now", "write both there: lca.nu: [0.01, 0.001]"},
+	"lca.nu_gaussian":           {"it stands with lca.nu now", "write it there as the second: lca.nu: [0.01, 0.001]"},
 	"lca.rank":                  {"it stands with lca.metric now", "write it there: lca.metric: low_rank:5"},
 	"lca.half_life_rows":        {"the half-life is always given as lca.gamma and lca.pass_rows now", "set lca.gamma: 0.5, and lca.pass_rows to the half-life"},
 	"lca.inner_steps":           {"it is always auto now", ""},
@@ -46,7 +46,7 @@ var removed = map[string]gone{
 func (g gone) fault(at place, path string) Fault {
 	instead := "remove this"
 	if g.instead != "" {
-		instead += ", and " + g.instead
+		instead += "; where it had another value, " + g.instead
 	}
 	return at.fault(path, "was removed: "+g.now, instead)
 }
