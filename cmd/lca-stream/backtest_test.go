@@ -167,6 +167,28 @@ func TestBacktestUntil(t *testing.T) {
 	}
 }
 
+// Features are chosen by the normal stretch alone: here one column does not move in it.
+func TestBacktestChoosesByTheNormalStretch(t *testing.T) {
+	t.Parallel()
+	dir, text, r := t.TempDir(), "a,b,late\n", rand.New(rand.NewPCG(3, 6))
+	for i := range 700 {
+		late := 0.0
+		if i >= 300 {
+			late = r.NormFloat64()
+		}
+		text += fmt.Sprintf("%v,%v,%v\n", r.NormFloat64(), r.NormFloat64(), late)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "late.csv"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for features, args := range map[int32][]string{2: {"--until", "300"}, 3: {"--until", "300", "--features", "a,b,late"}} {
+		_, rec := backtested(t, dir, append(args, "late.csv")...)
+		if got := rec.Schema().Field(rec.Schema().FieldIndices("lca")[0]).Type.(*arrow.FixedSizeListType).Len(); got != features {
+			t.Errorf("%v: %d features, want %d", args, got, features)
+		}
+	}
+}
+
 // Labels judge alike, whichever way they are said.
 func TestBacktestLabels(t *testing.T) {
 	t.Parallel()

@@ -32,10 +32,11 @@ import store
 
 GROUPS = ["asd", "jump2", "jump3", "smd", "smap", "msl", "tep"]
 TABLES = "table"
-DENSITY, METRIC = ["lca.preset=density"], ["lca.preset=metric"]
-OURS = {"lca-stream, last rows": (DENSITY, "lca_recent_score"), "lca-stream, row, `density`": (DENSITY, "lca_score"), "lca-stream, row, `metric`": (METRIC, "lca_score")}
+DENSITY, METRIC, LAST = ["lca.preset=density"], ["lca.preset=metric"], "lca_recent_score"  # the last is of rows with an order
+SCORES = {"last rows": (DENSITY, LAST), "row, `density`": (DENSITY, "lca_score"), "row, `metric`": (METRIC, "lca_score")}
+# As it is shipped, which is with the columns that it chooses by the train rows; and with all columns, as rivals have them.
+OURS = {f"lca-stream, {name}" + ", all columns" * every: (settings, column, every) for every in (False, True) for name, (settings, column) in SCORES.items()}
 FIGURES = ["ap", "auc", "vus_pr", "cpu"]
-LAST = "lca_recent_score"  # of rows with an order
 CACHE = os.path.join(store.ROOT, "build", "quality", "board")
 PROGRAM = os.environ.get("LCA_STREAM", os.path.join(store.ROOT, "bin", "lca-stream"))
 
@@ -112,10 +113,11 @@ class Series:
         return self
 
 
-def ours(series, settings, column):
+def ours(series, settings, column, every):
     """A score of our program, with these settings on top of those that are shipped. One run has all scores."""
-    if (last := getattr(series, "run", None)) is None or last[0] != settings:
-        series.run = settings, backtest(series, settings)
+    how = settings, every
+    if (last := getattr(series, "run", None)) is None or last[0] != how:
+        series.run = how, backtest(series, *how)
     rows, own, used = series.run[1]
     s = rows[column].to_numpy()[series.rows:]
     figures = judged(series.y, s, series.ordered) | {"cpu": cpu(used, series)}
@@ -125,11 +127,13 @@ def ours(series, settings, column):
     return figures
 
 
-def backtest(series, settings):
+def backtest(series, settings, every):
     """The rows that come out, what is said of them, and the CPU seconds."""
     with tempfile.TemporaryDirectory() as d:
         out = os.path.join(d, "rows.arrow")
-        command = [PROGRAM, "backtest", series.path, "--features", ",".join(series.columns), "--until", str(series.rows), "--labels", "label", "--rows", out, "--json"]
+        command = [PROGRAM, "backtest", series.path, "--until", str(series.rows), "--labels", "label", "--rows", out, "--json"]
+        if every:
+            command += ["--features", ",".join(series.columns)]
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as log:
             process = subprocess.Popen(command + [a for s in settings for a in ("--set", s)], stdout=said, stderr=log)
             _, status, used = os.wait4(process.pid, 0)
@@ -158,7 +162,7 @@ def methods():
     """name -> (function of a series, whether it is for tables, what makes its results other ones)"""
     with open(PROGRAM, "rb") as f:
         program = hashlib.sha256(f.read()).hexdigest()[:16]
-    all = {name: (lambda s, settings=settings, column=column: ours(s, settings, column), column != LAST, program) for name, (settings, column) in OURS.items()}
+    all = {name: (lambda s, how=how: ours(s, *how), how[1] != LAST, program) for name, how in OURS.items()}
     for kind in (boardrivals.FIXED, boardrivals.LEARNING):
         all |= {name: (lambda s, score=score: rival(s, score), tables, "") for name, (score, tables) in kind.items()}
     return all

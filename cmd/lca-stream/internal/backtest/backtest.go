@@ -284,7 +284,15 @@ func (b *backtest) begin(rec arrow.Record) error {
 	if err := b.columns.find(b.schema); err != nil {
 		return err
 	}
+	c, err := b.columns.of(rec, 0)
+	if err != nil {
+		return err
+	}
+	defer c.release()
 	part := b.columns.without(rec)
+	if n := int64(b.normal(c, int(rec.NumRows()))); n > 0 { // what comes later is not known when features are chosen
+		part = part.NewSlice(0, n)
+	}
 	defer part.Release()
 	features, leftOut, err := minibatch.Choose(part, b.config.Source.Features)
 	if err != nil {
@@ -315,10 +323,7 @@ func (b *backtest) rows(ctx context.Context, rec arrow.Record) error {
 	defer c.release()
 	n := int(rec.NumRows())
 	done := make([]scored, n)
-	normal := 0
-	for !b.passed && normal < n && b.until.holds(b.row+int64(normal), c.at(normal)) {
-		normal++
-	}
+	normal := b.normal(c, n)
 	if err := b.part(ctx, rec, c, 0, normal, done); err != nil {
 		return err
 	}
@@ -339,6 +344,14 @@ func (b *backtest) rows(ctx context.Context, rec arrow.Record) error {
 		return b.out.write(rec, done)
 	}
 	return nil
+}
+
+// normal is how many of n rows are in the normal stretch.
+func (b *backtest) normal(c *cells, n int) (count int) {
+	for !b.passed && count < n && b.until.holds(b.row+int64(count), c.at(count)) {
+		count++
+	}
+	return count
 }
 
 // part scores and learns some of the rows, each in the lane of its model, and notes what they have become.
