@@ -114,7 +114,7 @@ def board_part(rows):
     files = {g: found[methods[0], g]["ap"]["runs"] for g in [*groups, design.BOARD_TABLES]}
     return prose.BOARD.format(table=table(head, body), series=sum(files[g] for g in groups), tables=files[design.BOARD_TABLES],
                               files=", ".join(f"{g} {files[g]}" for g in groups),
-                              verdict="Mean AP: " + "; ".join(f"{m} {mean(m):.3f}" for m in columns if m.startswith("lca")) + f"; {best}, the best fixed rival, {mean(best):.3f}.")
+                              verdict="Mean AP: " + "; ".join(f"{m} {mean(m):.3f}" for m in columns if m.startswith("lca") and not m.endswith("columns")) + f"; {best}, the best fixed rival, {mean(best):.3f}.")
 
 
 def valve_part(rows):
