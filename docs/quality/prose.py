@@ -36,8 +36,8 @@ BOARD = """
 servers (asd, smd), services (jump2, jump3), spacecraft (smap, msl) and a chemical process (tep). {verdict}
 
 `make board WILD=directory` runs all alike (board.py says what the files are): the train rows are learnt, then each test row is scored, and learnt by
-what learns. Ours is `lca-stream backtest --until` with the settings that are shipped: it chooses columns by the train rows, and leaves out what does not
-move, labels and setpoints; with "all columns" all are named. AP, AUC and VUS-PR are means of a group's files, "mean" that of the groups; no label is
+what learns. Ours is `lca-stream backtest --until` with the settings that are shipped: `lca_recent_score` of the last rows, and `lca_score` of a row. It
+chooses columns by the train rows, and leaves out what does not move, labels and setpoints; with "all columns" all are named. AP, AUC and VUS-PR are means of a group's files, "mean" that of the groups; no label is
 moved (no point adjustment). CPU is of all rows, learnt and scored, on one core. Rivals are fitted to the train rows, all columns in units of their
 medians and standard deviations; "learning" goes on with the test rows. T² is Hotelling's, by the covariance of Ledoit and Wolf, of a row or of
 exponentially weighted means (MEWMA): r = .05, or the row, .1 and .02 together. "Two memories" are the latter under one that forgets in 70,000 rows and is
