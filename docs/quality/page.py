@@ -111,7 +111,7 @@ def board_part(rows):
                 shown.append(f"**{v:.3f}**" if round(v, 3) == round(tops[k], 3) else f"{v:.3f}")
         body.append([f"**{m}**" if m.startswith("lca") else m, *shown])
     head = ["AP", *groups, "mean", "AUC", "VUS-PR", f"worst against {best}", "tables: AP", "AUC", "µs a row"]
-    files = {g: found[methods[0], g]["ap"]["runs"] for g in [*groups, design.BOARD_TABLES]}
+    files = {r["group"]: r["ap"]["runs"] for r in rows}
     return prose.BOARD.format(table=table(head, body), series=sum(files[g] for g in groups), tables=files[design.BOARD_TABLES],
                               files=", ".join(f"{g} {files[g]}" for g in groups),
                               verdict="Mean AP: " + "; ".join(f"{m} {mean(m):.3f}" for m in columns if m.startswith("lca") and not m.endswith("columns")) + f"; {best}, the best fixed rival, {mean(best):.3f}.")

@@ -5,7 +5,7 @@ HEAD = """# How well it learns
 **In short:** as an anomaly score on a real machine it is level with a batch fit, and ahead of the usual detectors in the mean. Before
 clustering it helps where noise or unlike units hide what is near, and does not on clean columns or pixels. Slow sensors, heavy tails,
 outliers and repeated messages do not move it. It starts again after a change that lasts, and follows a slow drift slowly. It is worse
-than the first edition where rows come sorted by cluster. On the real series of the first table it is behind charts that look at the rows before, too.
+than the first edition where rows come sorted by cluster. The first table shows where it stands on real series.
 
 `make quality` makes every figure: our program, driven from Python, through a real Kafka broker unless a section says otherwise. Figures are
 means ± one standard error, which is left out where it rounds to 0; bold is the best of its row or column. NLL is in nats per row. All are of
