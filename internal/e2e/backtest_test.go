@@ -45,6 +45,9 @@ func TestBacktestIsALiveRun(t *testing.T) {
 			for part := range parts {
 				l.produce(part*c.rows/parts, (part+1)*c.rows/parts)
 				l.await(l.name+".learn", int64((part+1)*c.rows/parts), run)
+				for m := range c.machines { // the topic keeps two versions of a model of a value
+					l.export(l.machine(m), []int64{200, 400, 800, 1000}[part])
+				}
 			}
 			l.await(l.name, int64(c.rows), run)
 			run.stop()
@@ -169,18 +172,30 @@ func (l *liveRun) column(rec arrow.Record, name string) arrow.Array {
 // transformed is what a version of the snapshot topic makes of the rows of a machine.
 func (l *liveRun) transformed(machine string, version int64) arrow.Record {
 	l.t.Helper()
-	model, out := filepath.Join(l.dir, "model.arrows"), filepath.Join(l.dir, "transformed.arrows")
-	export := []string{"snapshot", "export", "--version", strconv.FormatInt(version, 10), "-o", model}
-	if machine != "" {
-		export = append(export, "--model-id", "default/0/"+machine)
+	model, out := l.model(machine, version), filepath.Join(l.dir, "transformed.arrows")
+	if machine == "" {
+		l.export(machine, version)
 	}
-	l.command(export...)
 	l.tool("transform", "--model", model, "--input", filepath.Join(l.dir, "of-"+machine+".csv"), "-o", out, "--force")
 	data, err := os.ReadFile(out)
 	if err != nil {
 		l.t.Fatal(err)
 	}
 	return whole(l.t, data)
+}
+
+func (l *liveRun) model(machine string, version int64) string {
+	return filepath.Join(l.dir, fmt.Sprintf("model-%s-%d.arrows", machine, version))
+}
+
+// export takes a version from the snapshot topic.
+func (l *liveRun) export(machine string, version int64) {
+	l.t.Helper()
+	args := []string{"snapshot", "export", "--version", strconv.FormatInt(version, 10), "-o", l.model(machine, version)}
+	if machine != "" {
+		args = append(args, "--model-id", "default/0/"+machine)
+	}
+	l.command(args...)
 }
 
 // liveRow is a row of the output topic.
