@@ -46,7 +46,7 @@ func TestLatestBeforeTheFirstModel(t *testing.T) {
 // that is killed in the middle goes on, the first version is the whole backlog, nothing is whitened before it, and records that
 // come meanwhile are neither part of it nor lost.
 func historyFirst(t *testing.T, b *kafkatest.Broker) {
-	const each = 8000
+	const each = 40_000 // a checkpoint comes after 50,000 rows, and much is to be left then
 	s := newStream(t, b, "hold-history", settings{partitions: 3, features: "[a, b, c]"})
 	for p := range int32(3) {
 		s.rows(p, each)
@@ -54,7 +54,7 @@ func historyFirst(t *testing.T, b *kafkatest.Broker) {
 	address := freeAddress(t)
 	transform := s.program("transform")
 	learn := s.program("learn", "--from-history", "--set", "http.listen="+address)
-	s.await(s.name+".learn", 3000, learn)
+	s.await(s.name+".learn", 1, learn)
 	learn.Kill()
 	s.rows(0, 500)
 	if n := len(s.ReadCommitted(t, s.topic("snap"))) + len(s.ReadCommitted(t, s.topic("out"))); n != 0 {

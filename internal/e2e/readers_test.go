@@ -158,7 +158,7 @@ func readByGo(t *testing.T, brokers []string, topic string, n int) map[string]in
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	messages := map[string]int{}
 	for len(messages) < n {
