@@ -193,7 +193,7 @@ func (j *judge) add(c *cells, i int, row int64, score float32, hasScore bool) (e
 	if !j.labelled {
 		return nil
 	}
-	is := unknown
+	var is label
 	if j.spans != nil {
 		is = j.spans.of(row, c.at(i))
 	} else if is, err = c.labels(i); err != nil {
