@@ -40,7 +40,7 @@ const readerFeatures = 8
 func TestReadersOfOthers(t *testing.T) {
 	t.Parallel()
 	const partitions = 12
-	b := kafkatest.Shared(t, kafkatest.Older(kafkatest.Kafka39))
+	b := kafkatest.StartWith(t, kafkatest.Older(kafkatest.Kafka39), kafkatest.Setup{HeapMiB: 1024}) // of its own: messages of 95 MiB took the memory of the one that all tests share
 	s := newStream(t, b, "readers", settings{partitions: partitions, features: "[c0, c1, c2, c3, c4, c5, c6, c7]"})
 	rng := rand.New(rand.NewPCG(5, 6))
 	var rows [][]byte
