@@ -167,7 +167,7 @@ class Model:
     @cached_property
     def _normaliser(self) -> float:
         """What does not depend on the row: log of the determinant and of 2π, of the columns that vary."""
-        square = np.hstack([self.gaussian, self.parzen])[self._active]
+        square = np.hstack([self.gaussian, self.parzen])[self._active].astype(float)  # damaged bytes may say float16, of which numpy has no determinant
         return len(self._active) / 2 * log(2 * pi) - np.linalg.slogdet(square)[1]
 
     def _rows(self, X) -> np.ndarray:
