@@ -44,7 +44,7 @@ type Config struct {
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
 	Finite      bool    // the rows are a finite set without an order, such as a file: μ and C_G forget nothing, and after a change that lasts both parts are learnt (learner.go); default false
 
-	Recent bool // learn what scores the last rows of a series (package recent); default true up to recent.MostColumns
+	Recent bool // learn what scores the last rows of a series (package recent); default true up to recent.MostColumns, beyond which it cannot be
 
 	Precision   lca.Precision // default Float32
 	Coordinates lca.Coordinates
@@ -117,6 +117,7 @@ func (c Config) Validate() error {
 	check(c.DriftRows == lca.Auto || c.DriftRows >= 1, "DriftRows is %d, want Auto or at least 1", c.DriftRows)
 	check(c.OutlierGate == lca.Auto || c.OutlierGate > 0, "OutlierGate is %v, want Auto or a number > 0", c.OutlierGate)
 	check(c.TimeGap == lca.Auto || c.TimeGap >= 0, "TimeGap is %d, want Auto or at least 0", c.TimeGap)
+	check(!c.Recent || c.Dim <= recent.MostColumns, "Recent is set with %d columns, and at most %d can be scored so", c.Dim, recent.MostColumns)
 	check(known(c.Precision, lca.ParsePrecision), "unknown Precision %d", c.Precision)
 	check(known(c.Coordinates, lca.ParseCoordinates), "unknown Coordinates %d", c.Coordinates)
 	check(known(c.Components, lca.ParseComponents), "unknown Components %d", c.Components)

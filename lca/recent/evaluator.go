@@ -33,13 +33,8 @@ type Evaluator struct {
 	First  Distribution // of the others
 }
 
-func (e *Evaluator) constant(k int) bool { return e.Constant[k] }
-
 // LeastRows is the number of rows after which an evaluator is fit for use: max(100, 5 d).
 func LeastRows(dim int) uint64 { return uint64(max(100, 5*dim)) }
-
-// Young reports whether few rows are behind the evaluator, so that its p is known roughly: fewer than 1000, or 50 for each of the 3d numbers.
-func (e *Evaluator) Young() bool { return e.Learnt < uint64(max(1000, 150*e.Dim)) }
 
 // Scorer scores rows. It keeps memory that is used again, and serves one goroutine at a time.
 type Scorer struct {
@@ -89,7 +84,7 @@ func (c *Scorer) score(e *Evaluator, dst []float64) {
 	if first < n {
 		copy(dst, c.distances(e, &e.Charts, c.z, 3*d, 0, n))
 		for i, t := range c.distances(e, &e.Deviations, c.z, 3*d, 2*d, n) {
-			dst[i] = chartsShare*logShare(dst[i], 3*d) + (1-chartsShare)*logShare(t, d)
+			dst[i] = together(dst[i], t, d)
 		}
 	}
 	if first > 0 {
@@ -99,6 +94,11 @@ func (c *Scorer) score(e *Evaluator, dst []float64) {
 			}
 		}
 	}
+}
+
+// together is the score by T² of z and of v.
+func together(charts, deviations float64, d int) float64 {
+	return chartsShare*logShare(charts, 3*d) + (1-chartsShare)*logShare(deviations, d)
 }
 
 func logShare(t2 float64, p int) float64 { return math.Log(max(t2/float64(p), leastT2)) }

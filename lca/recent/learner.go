@@ -110,7 +110,7 @@ func (l *Learner) judge(n int) {
 		share := t / float64(d)
 		if c.counts[i] > FirstRows {
 			share = l.charted[i] / float64(3*d)
-			others = append(others, chartsShare*logShare(l.charted[i], 3*d)+(1-chartsShare)*logShare(l.spread[i], d))
+			others = append(others, together(l.charted[i], l.spread[i], d))
 		}
 		if l.settled && share > 1 {
 			l.weights[i] = 1 / (share * share)

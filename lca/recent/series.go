@@ -3,7 +3,7 @@ package recent
 import "math"
 
 const (
-	// MostColumns is the number of columns up to which the recent score is worth its cost unless it is asked for.
+	// MostColumns is the number of columns up to which the last rows are scored: beyond it, a part of a snapshot would not be one chunk.
 	MostColumns = 192
 
 	shortRate     = 1.0 / 5
@@ -63,7 +63,7 @@ func (s *Series) follow(e *Evaluator, row, z, x []float64) {
 // cut is x′ of column k: the identity within limit scales of the centre, logarithmic beyond.
 func (e *Evaluator) cut(k int, x float64) float64 {
 	c, s, limit := e.Centre[k], e.Scale[k], cutBegins
-	if !e.Settled && e.constant(k) {
+	if !e.Settled && e.Constant[k] {
 		limit = rawUntil
 	}
 	u := (x - c) / s

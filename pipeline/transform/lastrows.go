@@ -1,10 +1,11 @@
 package transform
 
 import (
+	"slices"
+
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
-	"slices"
 )
 
 // lastRows is memory for what scores the last rows of series.

@@ -102,13 +102,19 @@ func neighboursPart(s *Snapshot) part {
 // scoresPart has no rows where the scores are not known.
 func scoresPart(s *Snapshot) part {
 	scores := sorted(s.Model)
+	return s.numbersPart(PartScores, "score", arrow.PrimitiveTypes.Float64, arrow.Float64Traits.CastToBytes(scores))
+}
+
+// numbersPart is a part of one column of numbers.
+func (s *Snapshot) numbersPart(name, column string, typ arrow.DataType, numbers []byte) part {
+	size := typ.(arrow.FixedWidthDataType).Bytes()
 	return part{
-		name:     PartScores,
-		schema:   arrow.NewSchema([]arrow.Field{{Name: "score", Type: arrow.PrimitiveTypes.Float64}}, s.metadata(PartScores)),
-		rows:     len(scores),
-		rowBytes: 8,
+		name:     name,
+		schema:   arrow.NewSchema([]arrow.Field{{Name: column, Type: typ}}, s.metadata(name)),
+		rows:     len(numbers) / size,
+		rowBytes: size,
 		columns: func(from, to int) []arrow.Array {
-			return []arrow.Array{array.NewFloat64Data(flat(arrow.PrimitiveTypes.Float64, to-from, arrow.Float64Traits.CastToBytes(scores[from:to])))}
+			return []arrow.Array{array.MakeFromData(flat(typ, to-from, numbers[from*size:to*size]))}
 		},
 	}
 }

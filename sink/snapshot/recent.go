@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/apache/arrow/go/v15/arrow"
-	"github.com/apache/arrow/go/v15/arrow/array"
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/recent"
@@ -89,28 +88,12 @@ func factorsOf(e *recent.Evaluator) [][]float32 {
 
 func recentPart(s *Snapshot) part {
 	numbers := slices.Concat(numbersOf(s.Model.Recent)...)
-	return part{
-		name:     PartRecent,
-		schema:   arrow.NewSchema([]arrow.Field{{Name: "number", Type: arrow.PrimitiveTypes.Float64}}, s.metadata(PartRecent)),
-		rows:     len(numbers),
-		rowBytes: 8,
-		columns: func(from, to int) []arrow.Array {
-			return []arrow.Array{array.NewFloat64Data(flat(arrow.PrimitiveTypes.Float64, to-from, arrow.Float64Traits.CastToBytes(numbers[from:to])))}
-		},
-	}
+	return s.numbersPart(PartRecent, "number", arrow.PrimitiveTypes.Float64, arrow.Float64Traits.CastToBytes(numbers))
 }
 
 func factorsPart(s *Snapshot) part {
 	factors := slices.Concat(factorsOf(s.Model.Recent)...)
-	return part{
-		name:     PartFactors,
-		schema:   arrow.NewSchema([]arrow.Field{{Name: "factor", Type: arrow.PrimitiveTypes.Float32}}, s.metadata(PartFactors)),
-		rows:     len(factors),
-		rowBytes: 4,
-		columns: func(from, to int) []arrow.Array {
-			return []arrow.Array{array.NewFloat32Data(flat(arrow.PrimitiveTypes.Float32, to-from, arrow.Float32Traits.CastToBytes(factors[from:to])))}
-		},
-	}
+	return s.numbersPart(PartFactors, "factor", arrow.PrimitiveTypes.Float32, arrow.Float32Traits.CastToBytes(factors))
 }
 
 // fillRecent gives the model's evaluator its numbers. Nothing is left of it where both parts are missing, as an older program copies a snapshot.
