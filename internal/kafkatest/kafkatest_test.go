@@ -13,7 +13,12 @@ import (
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
-// produce writes a record. A cluster that has just started may not have all replicas in sync yet.
+// startsUp are errors of a cluster that has just started: not all replicas are in sync yet, and no leader of a partition is known yet.
+func startsUp(err error) bool {
+	return errors.Is(err, kafka.NotEnoughReplicas) || errors.Is(err, kafka.NotLeaderForPartition) || errors.Is(err, kafka.LeaderNotAvailable)
+}
+
+// produce writes a record.
 func produce(t *testing.T, c *kafka.Client, topic, value string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -29,7 +34,7 @@ func produce(t *testing.T, c *kafka.Client, topic, value string) {
 		switch {
 		case err == nil:
 			return
-		case !errors.Is(err, kafka.NotEnoughReplicas) || ctx.Err() != nil:
+		case !startsUp(err) || ctx.Err() != nil:
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -40,9 +45,17 @@ func first(t *testing.T, c *kafka.Client, topic string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	res, err := c.Fetch(ctx, &kafka.FetchRequest{Topic: topic, MinBytes: 1, MaxBytes: 1 << 20, MaxWait: 5 * time.Second})
-	if err == nil {
-		err = res.Error
+	fetch := func() (*kafka.FetchResponse, error) {
+		res, err := c.Fetch(ctx, &kafka.FetchRequest{Topic: topic, MinBytes: 1, MaxBytes: 1 << 20, MaxWait: 5 * time.Second})
+		if err == nil {
+			err = res.Error
+		}
+		return res, err
+	}
+	res, err := fetch()
+	for startsUp(err) && ctx.Err() == nil {
+		time.Sleep(100 * time.Millisecond)
+		res, err = fetch()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
-	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
 // Config is everything that decides what a Learner learns. Start from DefaultConfig.
@@ -44,7 +43,7 @@ type Config struct {
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
 	Finite      bool    // the rows are a finite set without an order, such as a file: μ and C_G forget nothing, and after a change that lasts both parts are learnt (learner.go); default false
 
-	Recent bool // learn what scores the last rows of a series (package recent); default true up to recent.MostColumns, beyond which it cannot be
+	Recent bool // learn what scores the last rows of a series (package recent); not done beyond recent.MostColumns columns; default true
 
 	Precision   lca.Precision // default Float32
 	Coordinates lca.Coordinates
@@ -59,7 +58,7 @@ func DefaultConfig(dim int) Config {
 		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto, Kernel: lca.KernelAuto,
 		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolAuto,
 		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, TimeGap: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto,
-		Recent: dim <= recent.MostColumns, Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,
+		Recent: true, Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,
 	}
 }
 
@@ -117,7 +116,6 @@ func (c Config) Validate() error {
 	check(c.DriftRows == lca.Auto || c.DriftRows >= 1, "DriftRows is %d, want Auto or at least 1", c.DriftRows)
 	check(c.OutlierGate == lca.Auto || c.OutlierGate > 0, "OutlierGate is %v, want Auto or a number > 0", c.OutlierGate)
 	check(c.TimeGap == lca.Auto || c.TimeGap >= 0, "TimeGap is %d, want Auto or at least 0", c.TimeGap)
-	check(!c.Recent || c.Dim <= recent.MostColumns, "Recent is set with %d columns, and at most %d can be scored so", c.Dim, recent.MostColumns)
 	check(known(c.Precision, lca.ParsePrecision), "unknown Precision %d", c.Precision)
 	check(known(c.Coordinates, lca.ParseCoordinates), "unknown Coordinates %d", c.Coordinates)
 	check(known(c.Components, lca.ParseComponents), "unknown Components %d", c.Components)

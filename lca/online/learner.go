@@ -101,7 +101,7 @@ func NewLearner(c Config) (*Learner, error) {
 		return nil, err
 	}
 	l := &Learner{asked: asked, free: asked.freedom(), cfg: c, family: family, estimator: newEstimator(c), regime: emptyRegime(c), work: new(linalg.Workspace)}
-	if c.Recent {
+	if c.Recent && c.Dim <= recent.MostColumns {
 		l.recent.learner = recent.NewLearner(c.Dim)
 	}
 	return l, nil
