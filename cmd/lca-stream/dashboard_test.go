@@ -89,10 +89,7 @@ func dashboardPanels(t *testing.T) []dashboardPanel {
 // process starts a command of a pipeline on topic plant, and returns the address of its metrics.
 func process(t *testing.T, b *kafkatest.Broker, pipeline, command string) string {
 	t.Helper()
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testtools.Address(t)
 	file := filepath.Join(t.TempDir(), "stream.yaml")
 	text := fmt.Sprintf(`kafka: {brokers: [%[1]s]}
 source: {topic: plant, group: %[2]s, features: [temperature, pressure, flow, current, voltage, vibration, speed, humidity]}
@@ -133,10 +130,7 @@ type prometheus struct{ url string }
 func startPrometheus(t *testing.T, jobs map[string][]string) prometheus {
 	t.Helper()
 	dir := t.TempDir()
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testtools.Address(t)
 	config := "global: {scrape_interval: 1s}\nscrape_configs:\n"
 	for job, targets := range jobs {
 		config += fmt.Sprintf("  - {job_name: %s, static_configs: [{targets: [%s]}]}\n", job, `"`+strings.Join(targets, `", "`)+`"`)

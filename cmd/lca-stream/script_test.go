@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 func TestMain(m *testing.M) {
@@ -38,11 +38,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("KAFKA", b.Addrs()[0])
 			e.Setenv("ROOT", root)
 			for _, name := range []string{"HTTP1", "HTTP2", "HTTP3"} {
-				address, err := freeAddress()
-				if err != nil {
-					return err
-				}
-				e.Setenv(name, address)
+				e.Setenv(name, testtools.Address(t))
 			}
 			e.Setenv("HOME", e.WorkDir)
 			return nil
@@ -67,15 +63,6 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	if got != args[0] {
 		ts.Fatalf("exit code %s, want %s", got, args[0])
 	}
-}
-
-// freeAddress is an address that no program listens on.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // up ADDRESS: waits until the program that serves there says that it is alive.

@@ -6,6 +6,7 @@ KAFKA_BROKERS names another one, which must let topics be created and deleted.
 """
 import contextlib
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -57,10 +58,16 @@ def jars():
     return found
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+def hold():
+    """A port, and what holds it while its program starts: the UDP port of that number, as in internal/testtools."""
+    while True:
+        held, port = socket.socket(type=socket.SOCK_DGRAM), random.randrange(12000, 32000)
+        try:
+            held.bind(("127.0.0.1", port))
+            with socket.create_server(("127.0.0.1", port)):
+                return port, held
+        except OSError:
+            held.close()
 
 
 @contextlib.contextmanager
@@ -69,11 +76,11 @@ def Broker():
     if os.environ.get("KAFKA_BROKERS"):
         yield os.environ["KAFKA_BROKERS"]
         return
-    with tempfile.TemporaryDirectory(prefix="lca-quality-") as folder:
-        port = free_port()
+    (port, held), (controller, held_too) = hold(), hold()
+    with held, held_too, tempfile.TemporaryDirectory(prefix="lca-quality-") as folder:
         properties, logging = os.path.join(folder, "server.properties"), os.path.join(folder, "log4j2.xml")
         with open(properties, "w") as f:
-            f.write(PROPERTIES.format(port=port, controller=free_port(), folder=folder))
+            f.write(PROPERTIES.format(port=port, controller=controller, folder=folder))
         with open(logging, "w") as f:
             f.write(LOGGING)
         java = ["java", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",

@@ -5,7 +5,6 @@ package e2e_test
 import (
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // A topic that the work would wait for without end, or that would lose what is written to it, ends the start
@@ -60,7 +60,7 @@ func TestTopicDeletedWhileRunning(t *testing.T) {
 			s := newStream(t, b, "gone-"+topic, settings{partitions: 2, features: sensorColumns, pBelow: 1e-9})
 			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 500})
 			defer func() { stop(); wait() }()
-			address := freeAddress(t)
+			address := testtools.Address(t)
 			p := s.program("run", "--set", "http.listen="+address)
 			s.await(s.name, 20, p)
 			untilReady(t, address, true, "")
@@ -88,7 +88,7 @@ func TestReadinessFollowsTheBrokers(t *testing.T) {
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "ready", settings{partitions: 1, features: sensorColumns})
 	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 500})
-	addresses := []string{freeAddress(t), freeAddress(t)}
+	addresses := []string{testtools.Address(t), testtools.Address(t)}
 	first := s.program("run", "--set", "http.listen="+addresses[0])
 	untilReady(t, addresses[0], true, "")
 	second := s.program("transform", "--set", "http.listen="+addresses[1])
@@ -197,15 +197,4 @@ func untilReady(t *testing.T, address string, want bool, reason string) {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-}
-
-// freeAddress is an address that no program listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }

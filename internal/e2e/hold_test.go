@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // Before the first model nothing is whitened, and the position is taken all the same: with start_offset latest,
@@ -21,7 +22,7 @@ func TestLatestBeforeTheFirstModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStream(t, b, "hold-"+name, settings{partitions: 1, static: static, features: "[a, b, c]"})
 			s.rows(0, 40)
-			address := freeAddress(t)
+			address := testtools.Address(t)
 			transform := s.program("transform", "--set", "source.start_offset=latest", "--set", "http.listen="+address)
 			if at := s.positioned(s.name, 1, transform); s.sum(at) != 40 {
 				t.Fatalf("the first start is at %v, want 40", at)
@@ -51,7 +52,7 @@ func historyFirst(t *testing.T, b *kafkatest.Broker) {
 	for p := range int32(3) {
 		s.rows(p, each)
 	}
-	address := freeAddress(t)
+	address := testtools.Address(t)
 	transform := s.program("transform")
 	learn := s.program("learn", "--from-history", "--set", "http.listen="+address)
 	s.await(s.name+".learn", 1, learn)

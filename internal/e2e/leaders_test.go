@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // One broker of three is away, and with it a partition of the source and one of the output: the others answer, and go
@@ -26,7 +27,7 @@ func TestPartitionsWithoutLeader(t *testing.T) {
 	b.PlaceTopic(t, "lone-target", 0, 1, away)
 	here := []string{"--set", "source.topic=lone-source", "--set", "transform.topic=lone-target"}
 	wait, stop := b.Load(t, kafkatest.Load{Topic: "lone-source", Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1000})
-	address := freeAddress(t)
+	address := testtools.Address(t)
 	p := s.program(append([]string{"run", "--set", "http.listen=" + address}, here...)...)
 	s.await(s.name, 50, p)
 	untilReady(t, address, true, "")

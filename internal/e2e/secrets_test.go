@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // secret is something that must never be seen, and how the program comes to know it.
@@ -92,13 +92,13 @@ func TestSecretsStaySecret(t *testing.T) {
 	s := newStream(t, b.Broker, "secrets", settings{partitions: 1, features: sensorColumns, brokers: b.Listener("BOTH"),
 		kafka: fmt.Sprintf(", %s, sasl: {mechanism: scram_sha_512, username: user0, password: %q}", client, secrets["the password in the file"])})
 	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1000, Bad: 0.02})
-	port := freePort(t)
+	address := testtools.Address(t)
 	for i, more := range [][]string{
 		nil,
 		{"--set", "kafka.sasl.username=user1", "--set", "kafka.sasl.password=${LCA_TEST_PASSWORD}"},
 		{"--set", "kafka.sasl.username=user2", "--set", "kafka.sasl.password=", "--set", "kafka.sasl.password_file=" + write("password", secrets["the password in a password file"]+"\n")},
 	} {
-		args := append([]string{"run", "--set", "http.listen=127.0.0.1:" + port, "--set", "http.debug_endpoints=true"}, more...)
+		args := append([]string{"run", "--set", "http.listen=" + address, "--set", "http.debug_endpoints=true"}, more...)
 		p := s.program(args...)
 		s.await(s.name, s.committedSoFar(s.name)+30, p)
 		arguments, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(p.Pid())).Output()
@@ -108,7 +108,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		places = append(places, place{fmt.Sprintf("the arguments of run %d", i), string(arguments)})
 		for _, path := range []string{"/", "/ping", "/ready", "/version", "/metrics", "/api/v1/status", "/api/v1/snapshots/latest", "/debug/config",
 			"/debug/pprof/", "/debug/pprof/goroutine?debug=2", "/debug/pprof/cmdline", "/debug/pprof/heap?debug=1"} {
-			places = append(places, place{fmt.Sprintf("%s of run %d", path, i), get(t, "http://127.0.0.1:"+port+path)})
+			places = append(places, place{fmt.Sprintf("%s of run %d", path, i), get(t, "http://"+address+path)})
 		}
 		p.stop()
 	}
@@ -192,18 +192,4 @@ func get(t *testing.T, url string) string {
 		t.Fatal(err)
 	}
 	return fmt.Sprint(res.Status, res.Header, string(body))
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // wrongBrokers are the ways in which an address is wrong: nothing listens, the name does not exist, and something
@@ -23,7 +25,7 @@ func wrongBrokers(t *testing.T) map[string]string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = silent.Close() })
-	return map[string]string{"nothing listens": freeAddress(t), "no such name": "nowhere.invalid:9092", "no answer": silent.Addr().String()}
+	return map[string]string{"nothing listens": testtools.Address(t), "no such name": "nowhere.invalid:9092", "no answer": silent.Addr().String()}
 }
 
 // Every command says within 5 seconds that no broker answers, and that it tries again. Those that only look then end.

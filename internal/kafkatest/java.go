@@ -57,7 +57,7 @@ func newJavaCluster(t testing.TB, k Kind, s Setup) []*javaNode {
 	if s.Proxied {
 		more = append([]Listener{{Name: proxied, Protocol: "PLAINTEXT"}}, more...)
 	}
-	ports := freePorts(t, s.Nodes*(2+2*len(more)))
+	ports := testtools.Ports(t, s.Nodes*(2+2*len(more)))
 	port := func() int { p := ports[0]; ports = ports[1:]; return p }
 	var nodes []*javaNode
 	var voters []string

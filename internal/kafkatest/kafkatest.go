@@ -30,6 +30,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/internal/embedded"
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // Kind is a broker implementation.
@@ -129,7 +130,7 @@ func StartWith(t testing.TB, k Kind, s Setup) *Broker {
 	case len(s.Listeners) > 0 || len(s.Properties) > 0 || s.Proxied:
 		t.Fatal("kafkatest: the embedded broker has one kind of listener")
 	default:
-		e := &embeddedNode{config: embedded.Config{DataDir: t.TempDir(), Ports: freePorts(t, s.Nodes), RetentionBytes: -1, Transactions2: s.Transactions2}}
+		e := &embeddedNode{config: embedded.Config{DataDir: t.TempDir(), Ports: testtools.Ports(t, s.Nodes), RetentionBytes: -1, Transactions2: s.Transactions2}}
 		for _, port := range e.config.Ports {
 			b.addrs = append(b.addrs, local(port))
 		}

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // A proxy that breaks as it says is what the tests of a broken network stand on.
@@ -26,7 +28,7 @@ func TestProxy(t *testing.T) {
 			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
 		}
 	}()
-	p := startProxy(t, local(freePorts(t, 1)[0]), echo.Addr().String())
+	p := startProxy(t, testtools.Address(t), echo.Addr().String())
 	dial := func() (net.Conn, *bufio.Reader) {
 		t.Helper()
 		c, err := net.Dial("tcp", p.listen)

@@ -52,7 +52,7 @@ type Reference struct {
 // StartRegistry starts a registry, which ends with the test.
 func StartRegistry(t testing.TB) *Registry {
 	t.Helper()
-	r := &Registry{t: t, port: freePorts(t, 1)[0], dir: keptOnFailure(t)}
+	r := &Registry{t: t, port: testtools.Ports(t, 1)[0], dir: keptOnFailure(t)}
 	r.URL = fmt.Sprintf("http://127.0.0.1:%d/apis/ccompat/v7", r.port)
 	t.Cleanup(r.Kill)
 	r.Start()

@@ -2,10 +2,7 @@ package kafkatest
 
 import (
 	"context"
-	"fmt"
 	"maps"
-	"math/rand/v2"
-	"net"
 	"slices"
 	"testing"
 	"time"
@@ -87,29 +84,6 @@ func (b *Broker) leaders(ctx context.Context, topic string) (least, most int) {
 func (b *Broker) led(ctx context.Context, topic string, n int) bool {
 	least, most := b.leaders(ctx, topic)
 	return least == n && most == n
-}
-
-// freePorts returns n ports that no program listens on, below the range from which systems take the
-// ports of outgoing connections (32768 and up): one of those could be taken while a broker is down.
-func freePorts(t testing.TB, n int) []int {
-	t.Helper()
-	var ports []int
-	for try := 0; len(ports) < n && try < 1000; try++ {
-		port := 12000 + rand.IntN(20000)
-		if slices.Contains(ports, port) {
-			continue
-		}
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
-		}
-		_ = l.Close()
-		ports = append(ports, port)
-	}
-	if len(ports) < n {
-		t.Fatalf("kafkatest: no %d free ports in 12000–32000", n)
-	}
-	return ports
 }
 
 // AlterTopic changes settings of a topic, and returns once the broker shows them.
