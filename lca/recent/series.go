@@ -27,6 +27,9 @@ type Series struct {
 	Rows                   uint32    // since it began, at most 2³²−1
 }
 
+// SeriesBytes is what AppendBinary writes of a series of d columns.
+func SeriesBytes(d int) int { return 8 * (1 + 3*(1+d)) }
+
 // start begins a series.
 func (s *Series) start(d int) {
 	memory := make([]float64, 3*d)

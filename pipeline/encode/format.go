@@ -113,6 +113,7 @@ type Whitened struct {
 	P        []float32          // N probabilities of a score at least as high; nil: the model does not say, so that they are null
 	Recent   []float32          // N scores of the last rows of the row's series; nil: the model has none, so that they are null
 	RecentP  []float32          // their probabilities, nil with them
+	NoRecent []bool             // N: neither of these is known, and both are null; nil: they are for all rows. The numbers are 0
 	Why      []lca.Gain         // as many gains for each row, the largest first; read where OutputConfig.Why is not 0
 	Features []string           // names of the columns in Why
 	Imputed  []int16            // how many features of each row were filled; nil: none
@@ -194,6 +195,9 @@ func (w *Whitened) Rows(first, last int) Whitened {
 	if w.Recent != nil {
 		part.Recent, part.RecentP = w.Recent[first:last], w.RecentP[first:last]
 	}
+	if w.NoRecent != nil {
+		part.NoRecent = w.NoRecent[first:last]
+	}
 	if w.Imputed != nil {
 		part.Imputed = w.Imputed[first:last]
 	}
@@ -221,7 +225,7 @@ func (w *Whitened) check(n int, c *OutputConfig) {
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d scores", n, len(w.Score)))
 	case c.P && w.P != nil && len(w.P) != n:
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d probabilities", n, len(w.P)))
-	case c.Recent && w.Recent != nil && (len(w.Recent) != n || len(w.RecentP) != n):
+	case c.Recent && w.Recent != nil && (len(w.Recent) != n || len(w.RecentP) != n || w.NoRecent != nil && len(w.NoRecent) != n):
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d recent scores and %d probabilities of them", n, len(w.Recent), len(w.RecentP)))
 	case w.Imputed != nil && len(w.Imputed) != n:
 		panic(fmt.Sprintf("pipeline: output of %d rows says of %d how much was filled", n, len(w.Imputed)))
@@ -254,7 +258,7 @@ func (o *Output) Pieces(dst [][]byte, rec arrow.Record, w *Whitened) (pieces [][
 
 // plain collects the buffers of a message in the order of the format. It is false for a message that is not flat.
 func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
-	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && w.Recent == nil || o.config.Why > 0 || o.config.Models || !allValid(w.Invalid) {
+	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && (w.Recent == nil || w.NoRecent != nil) || o.config.Why > 0 || o.config.Models || !allValid(w.Invalid) {
 		return false
 	}
 	o.parts = o.parts[:0]

@@ -195,8 +195,9 @@ func (o *JSONOutput) row(dst []byte, w *Whitened, i int, first bool) []byte {
 		dst = number(next(dst), w.P, i, null)
 	}
 	if o.config.Recent {
-		dst = number(next(dst), w.Recent, i, null)
-		dst = number(next(dst), w.RecentP, i, null)
+		none := null || w.NoRecent != nil && w.NoRecent[i]
+		dst = number(next(dst), w.Recent, i, none)
+		dst = number(next(dst), w.RecentP, i, none)
 	}
 	if o.config.Why > 0 {
 		dst = o.why(next(dst), w, i, null)

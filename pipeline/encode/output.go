@@ -301,6 +301,7 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 		o.appendFloats(w.P, n, valid, nulls)
 	}
 	if o.config.Recent {
+		valid, nulls := recentValid(w, valid, nulls)
 		o.appendFloats(w.Recent, n, valid, nulls)
 		o.appendFloats(w.RecentP, n, valid, nulls)
 	}
@@ -314,6 +315,23 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 	if o.config.Models {
 		o.arrays = o.models.append(o.arrays, w.Models, n)
 	}
+}
+
+// recentValid is the validity of the scores of the last rows, where that of rows is valid.
+func recentValid(w *Whitened, valid *memory.Buffer, nulls int) (*memory.Buffer, int) {
+	if w.NoRecent == nil {
+		return valid, nulls
+	}
+	bits := make([]byte, bitmapBytes(len(w.NoRecent)))
+	nulls = 0
+	for i, none := range w.NoRecent {
+		if none || w.Invalid[i] != minibatch.ReasonNone {
+			nulls++
+		} else {
+			bits[i/8] |= 1 << (i % 8)
+		}
+	}
+	return memory.NewBufferBytes(bits), nulls
 }
 
 // appendFloats makes a column of values, or of nulls where there are none.

@@ -178,7 +178,11 @@ func (o *RegisteredOutput) avro(dst []byte, w *Whitened) []byte {
 		dst = avroMaybe(dst, w.P)
 	}
 	if o.config.Recent {
-		dst = avroMaybe(avroMaybe(dst, w.Recent), w.RecentP)
+		score, p := w.Recent, w.RecentP
+		if w.NoRecent != nil && w.NoRecent[0] {
+			score, p = nil, nil
+		}
+		dst = avroMaybe(avroMaybe(dst, score), p)
 	}
 	if o.config.Why > 0 {
 		dst = o.avroWhy(append(dst, avroSome), w)

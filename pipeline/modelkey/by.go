@@ -89,13 +89,19 @@ func (b By) Keyed() bool { return b.Place != None }
 // OfMessage returns the value that all rows of a message have, by key or header. It returns false if they have none: a
 // null key, no header of that name, a header of null, or a value longer than MostBytes.
 func (b By) OfMessage(m *source.Message) (value []byte, ok bool) {
+	value = b.Whole(m)
+	return value, value != nil && len(value) <= MostBytes
+}
+
+// Whole is OfMessage with values of any length; nil: there is none.
+func (b By) Whole(m *source.Message) []byte {
 	switch b.Place {
 	case Key:
-		value = m.Key
+		return m.Key
 	case Header:
-		value = source.LastHeaderValue(m.Headers, b.Name)
+		return source.LastHeaderValue(m.Headers, b.Name)
 	}
-	return value, value != nil && len(value) <= MostBytes
+	return nil
 }
 
 const hexadecimal = "0123456789ABCDEF"
@@ -106,6 +112,11 @@ func ID(base string, partition int32, value []byte) string {
 	b := make([]byte, 0, len(base)+16+len(value))
 	b = append(append(b, base...), '/')
 	b = append(strconv.AppendInt(b, int64(partition), 10), '/')
+	return string(AppendEscaped(b, value))
+}
+
+// AppendEscaped appends a value as ID has it.
+func AppendEscaped(b, value []byte) []byte {
 	for _, c := range value {
 		if plain(c) {
 			b = append(b, c)
@@ -113,7 +124,7 @@ func ID(base string, partition int32, value []byte) string {
 			b = append(b, '%', hexadecimal[c>>4], hexadecimal[c&15])
 		}
 	}
-	return string(b)
+	return b
 }
 
 func plain(c byte) bool {
@@ -233,11 +244,16 @@ func (v *Values) Len() int { return v.n }
 
 // At returns the value of a row, which is valid until Release: it may be in the memory of the record. It returns false for a null, and for text longer than MostBytes.
 func (v *Values) At(row int) (value string, ok bool) {
+	value, ok = v.Whole(row)
+	return value, ok && len(value) <= MostBytes
+}
+
+// Whole is At with values of any length.
+func (v *Values) Whole(row int) (value string, ok bool) {
 	if v.array == nil || v.array.IsNull(row) {
 		return "", false
 	}
-	value, ok = v.of(row)
-	return value, ok && len(value) <= MostBytes
+	return v.of(row)
 }
 
 // Release releases the column.

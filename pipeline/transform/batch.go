@@ -247,25 +247,21 @@ func (t *Transform) coordinates(ctx context.Context, w *encode.Whitened) error {
 func (t *Transform) whitenGathered(ctx context.Context, w *encode.Whitened) (finite bool, err error) {
 	q, k := &t.queue, t.model.Model.Dim
 	if q.sliced == nil {
+		t.lastRows(w, q.gathered, 0) // a null is one to the series, and then filled
 		if err := t.fill(ctx, q.gathered, q.rows); err != nil {
 			return false, err
 		}
-		finite, err := inSlices(ctx, t, t.scorer.Score, w.Y, w.Score, q.gathered, q.rows)
-		if err == nil {
-			t.lastRows(w, q.gathered, 0)
-		}
-		return finite, err
+		return inSlices(ctx, t, t.scorer.Score, w.Y, w.Score, q.gathered, q.rows)
 	}
 	finite = true
 	err = reject.GatherEach(&t.Features, &q.read, q.sliced.Record, func(first int) error {
 		last := first + q.read.N
+		t.lastRows(w, q.read.X[:q.read.N*k], first)
 		if err := t.fill(ctx, q.read.X, q.read.N); err != nil {
 			return err
 		}
 		good, err := inSlices(ctx, t, t.scorer.Score, w.Y[first*k:last*k], part(w.Score, first, last), q.read.X, q.read.N)
-		if finite = finite && good; err == nil {
-			t.lastRows(w, q.read.X[:q.read.N*k], first)
-		}
+		finite = finite && good
 		return err
 	})
 	return finite, err
@@ -389,7 +385,10 @@ type made struct {
 	values   slab[byte]        // outputs in one piece
 	pieces   [][]byte          // the others
 
-	// Of a batch that is written in any order.
+	begins []int64 // offsets of the first messages of the parts of the batch; none: it has no parts
+
+	// Of a part of the batch that is written in any order.
+	first    int // the messages before this one are of other parts
 	parts    []madePart
 	shuffled struct { // messages and inputs as they were written
 		messages []sink.Message
@@ -408,6 +407,7 @@ func (d *made) begin(messages int) {
 	d.messages, d.inputs = slices.Grow(d.messages[:0], messages), slices.Grow(d.inputs[:0], messages)
 	d.headers, d.digits = slices.Grow(d.headers[:0], headers*messages), slices.Grow(d.digits[:0], digits*messages)
 	d.pieces, d.parts = slices.Grow(d.pieces[:0], encode.LeastPieces*messages), d.parts[:0]
+	d.begins, d.first = d.begins[:0], 0
 	d.numbers.begin(slabMost)
 	d.gains.begin(slabMost)
 	d.filled.begin(slabMost)
@@ -424,13 +424,27 @@ func (d *made) endPart(bad *source.RecordError) {
 	d.parts = append(d.parts, madePart{len(d.messages), bad})
 }
 
-// inOrder brings the parts into an order: those of place[0], place[1] and so on. After each part it calls settle, which may add a message.
+// beginPart says that what is added from now on is of the messages from an offset on.
+func (d *made) beginPart(offset int64) {
+	d.begins, d.first, d.parts = append(d.begins, offset), len(d.messages), d.parts[:0]
+}
+
+// cuts reports whether a part of the batch begins behind an offset and not behind another.
+func (d *made) cuts(last, next int64) bool {
+	if len(d.begins) == 0 {
+		return true
+	}
+	i, found := slices.BinarySearch(d.begins, next)
+	return found || i > 0 && d.begins[i-1] > last
+}
+
+// inOrder brings what inputs have become into an order: that of place[0], place[1] and so on. After each part it calls settle, which may add a message.
 func (d *made) inOrder(place []int32, settle func(i int, bad *source.RecordError) error) error {
 	s := &d.shuffled
-	s.messages, d.messages = d.messages, slices.Grow(s.messages[:0], len(d.messages))
-	s.inputs, d.inputs = d.inputs, slices.Grow(s.inputs[:0], len(d.inputs))
+	s.messages, d.messages = d.messages, append(slices.Grow(s.messages[:0], len(d.messages)), d.messages[:d.first]...)
+	s.inputs, d.inputs = d.inputs, append(slices.Grow(s.inputs[:0], len(d.inputs)), d.inputs[:d.first]...)
 	for i, n := range place {
-		first, part := 0, &d.parts[n]
+		first, part := d.first, &d.parts[n]
 		if n > 0 {
 			first = d.parts[n-1].last
 		}

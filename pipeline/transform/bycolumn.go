@@ -23,6 +23,7 @@ import (
 type columnRows struct {
 	values []messageValues // of the messages of the batch
 
+	message int                 // its number
 	bad     *source.RecordError // why the message is set aside; nil: it is not
 	noKeys  int                 // rows without a value
 	first   *models.LoadedModel // the model that decides about the features; nil: no row has one so far
@@ -143,7 +144,9 @@ func (t *KeyedTransform) whitenOpen(ctx context.Context, all []source.Message, f
 			last = to.row
 		}
 		if at.row == 0 {
-			t.beginRows(at.message)
+			if t.beginRows(at.message); !ends {
+				t.series.keep()
+			}
 		}
 		if err := t.addRows(ctx, m, at.row, entries[:last-at.row]); err != nil {
 			return err
@@ -161,6 +164,7 @@ func (t *KeyedTransform) whitenOpen(ctx context.Context, all []source.Message, f
 
 func (t *KeyedTransform) beginRows(message int) {
 	c := &t.rows
+	c.message = message
 	c.bad, c.noKeys, c.first, c.whole, c.withP, c.events = c.values[message].bad, 0, nil, encode.Whitened{}, true, c.events[:0]
 }
 
@@ -253,6 +257,13 @@ func (c *columnRows) begin(t *KeyedTransform, n int, model *models.LoadedModel) 
 	if t.Output.P {
 		w.P = d.numbers.take(n)
 	}
+	if t.Output.Recent {
+		w.Recent, w.RecentP = d.numbers.take(n), d.numbers.take(n)
+		w.NoRecent = make([]bool, n)
+		for i := range w.NoRecent {
+			w.NoRecent[i] = true
+		}
+	}
 	if t.imputes() {
 		w.Imputed = d.filled.take(n)
 	}
@@ -262,6 +273,8 @@ func (c *columnRows) begin(t *KeyedTransform, n int, model *models.LoadedModel) 
 	clear(w.Y) // null rows are written as zeros, and what others hold must not be
 	clear(w.Score)
 	clear(w.P)
+	clear(w.Recent)
+	clear(w.RecentP)
 	clear(w.Imputed)
 	clear(w.Why)
 	for i := range w.Invalid {
@@ -273,7 +286,7 @@ func (c *columnRows) begin(t *KeyedTransform, n int, model *models.LoadedModel) 
 func (t *KeyedTransform) readRows(m *source.Message, first, n int) *source.RecordError {
 	c, e := &t.rows, t.engine
 	if !sameNames(e.Features.Names, c.first.Features) {
-		e.Features = minibatch.Features{Names: c.first.Features}
+		e.expects(c.first.Features)
 	}
 	part := m.Record
 	if n < int(m.Record.NumRows()) {
@@ -314,7 +327,13 @@ func (t *KeyedTransform) whitenGroup(ctx context.Context, m *source.Message, fir
 		}
 	}
 	q.rows = len(g.rows)
+	if t.Output.Recent && g.model.Model.Recent != nil {
+		value, _ := c.values[c.message].At(first + g.rows[0])
+		q.series = t.series.touch([]byte(value), m.Offset, first+g.rows[0], t.of)
+		q.ofRows, q.ofFirst = g.rows, first
+	}
 	w, err := t.whiten(ctx)
+	q.series, q.ofRows = nil, nil
 	if err != nil {
 		return err
 	}
@@ -343,6 +362,9 @@ func (c *columnRows) place(t *KeyedTransform, w *encode.Whitened, first int, g *
 		if w.P != nil {
 			all.P[row] = w.P[j]
 		}
+		if w.Recent != nil {
+			all.Recent[row], all.RecentP[row], all.NoRecent[row] = w.Recent[j], w.RecentP[j], false
+		}
 		if w.Imputed != nil {
 			all.Imputed[row] = w.Imputed[j]
 		}
@@ -368,6 +390,7 @@ func (t *KeyedTransform) tellRows(m *source.Message, w *encode.Whitened, first i
 // endRows writes the output of a message.
 func (t *KeyedTransform) endRows(ctx context.Context, m *source.Message) error {
 	c := &t.rows
+	t.series.end(c.bad != nil)
 	t.model, t.labels = nil, labels{partition: m.Partition, fixed: t.base(m.Partition.ID)}
 	if !hasRows(m) {
 		if err := t.add(ctx, m); err != nil {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/models"
@@ -55,7 +54,8 @@ func (t *KeyedTransform) Do(ctx context.Context, b source.Batch) (pipeline.Work,
 	if t.Models.By.Place == modelkey.Column {
 		by = t.doColumns
 	}
-	work, err := t.do(ctx, &b, t.usual(), func() error { return by(ctx, b.Messages) })
+	t.Series = t.Models.By
+	work, err := t.do(ctx, &b, t.usual(), func(part []source.Message) error { return by(ctx, part) })
 	if err == nil {
 		t.countAnomalies()
 	}
@@ -97,7 +97,7 @@ func (t *KeyedTransform) use(m *models.LoadedModel, p source.Partition) {
 	e.model, e.scorer, e.slice = m.PublishedModel, m.Scorer, m.Slice
 	e.scorer.Use(&e.workspace)
 	if !sameNames(e.Features.Names, m.Features) {
-		e.Features = minibatch.Features{Names: m.Features}
+		e.expects(m.Features)
 	}
 	t.features = m.Features
 	t.labels = labels{model: m.PublishedModel, partition: p, fixed: m.Fixed}

@@ -1,11 +1,13 @@
 package transform
 
 import (
+	"math"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 )
 
 // lastRows is memory for what scores the last rows of series.
@@ -24,23 +26,21 @@ func (t *Transform) lastRows(w *encode.Whitened, x []float64, first int) {
 	}
 	r, d := &t.recent, w.K
 	r.series, r.rows, r.at = r.series[:0], r.rows[:0], r.at[:0]
-	message := 0
+	of := turns{t: t}
+	defer of.values.Release()
 	for i := range len(x) / d {
-		for first+i >= t.queue.pending[message].last {
-			message++
-		}
 		w.Recent[first+i], w.RecentP[first+i] = 0, 0
 		if t.queue.invalid[first+i] != minibatch.ReasonNone {
 			continue
 		}
-		r.series = append(r.series, t.Series(t.queue.pending[message].message))
+		r.series = append(r.series, &of.row(first+i).Series)
 		r.rows, r.at = append(r.rows, x[i*d:(i+1)*d]...), append(r.at, first+i)
 	}
 	r.scores = slices.Grow(r.scores[:0], len(r.at))[:len(r.at)]
 	e := t.model.Model.Recent
 	r.scorer.Score(e, r.scores, r.rows, r.series)
 	for i, at := range r.at {
-		w.Recent[at] = float32(r.scores[i])
+		w.Recent[at] = float32(min(r.scores[i], math.MaxFloat32))
 		w.RecentP[at] = float32(e.P(float64(w.Recent[at]), r.scorer.Rows(i)))
 	}
 }
@@ -59,4 +59,52 @@ func (t *Transform) lastRows32(w *encode.Whitened) {
 		}
 		t.lastRows(w, q.wide, first)
 	}
+}
+
+// turns finds the series of rows of the queue, one after the other.
+type turns struct {
+	t       *Transform
+	message int // of the queue
+	read    bool
+	values  modelkey.Values // of the message, where a column has them
+	held    *heldSeries     // of the message, or of the row before
+	same    string          // value of the row before
+	known   bool            // … which has one
+}
+
+func (o *turns) row(row int) *heldSeries {
+	t := o.t
+	q := &t.queue
+	if q.series != nil {
+		t.series.heard(q.series, q.series.offset, q.ofFirst+q.ofRows[row], t.of)
+		return q.series
+	}
+	for row >= q.pending[o.message].last {
+		o.message++
+		o.values.Release()
+		o.read, o.held = false, nil
+	}
+	p := &q.pending[o.message]
+	m := p.message
+	if t.Series.Place != modelkey.Column {
+		if o.held == nil {
+			o.held = t.series.touch(t.Series.Whole(m), m.Offset, 0, t.of)
+		}
+		return o.held
+	}
+	if !o.read {
+		o.values, _ = t.Series.Column(m.Record) // what cannot be read is no value
+		o.read = true
+	}
+	value, ok := o.values.Whole(row - p.first)
+	switch {
+	case o.held != nil && ok == o.known && value == o.same:
+		t.series.heard(o.held, m.Offset, row-p.first, t.of)
+	case ok:
+		o.held = t.series.touch([]byte(value), m.Offset, row-p.first, t.of)
+	default:
+		o.held = t.series.touch(nil, m.Offset, row-p.first, t.of)
+	}
+	o.same, o.known = value, ok
+	return o.held
 }

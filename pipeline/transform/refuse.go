@@ -19,6 +19,8 @@ func (t *Transform) Refuse(work pipeline.Work, index int, cause error) (pipeline
 	case t.Topic:
 	case t.Alarms.Topic:
 		return pipeline.Work{}, &reject.Stop{Err: cause, Remedy: fmt.Sprintf("every alarm fits into a topic that takes %d bytes", AlarmBytes)}
+	case t.States.topic():
+		return pipeline.Work{}, &reject.Stop{Err: cause, Remedy: fmt.Sprintf("every state fits into a topic that takes %d bytes", StateBytes)}
 	default:
 		dead, ok := t.DeadLetter.Cut(work.Messages[index], m)
 		if !ok {
@@ -34,7 +36,7 @@ func (t *Transform) Refuse(work pipeline.Work, index int, cause error) (pipeline
 	work.Messages[index] = dead
 	// Rows that are not in the output have no alarms.
 	last := index + 1
-	for last < len(work.Inputs) && work.Inputs[last] == m {
+	for last < len(work.Inputs) && work.Inputs[last] == m && work.Messages[last].Topic == t.Alarms.Topic {
 		last++
 	}
 	work.Messages = slices.Delete(work.Messages, index+1, last)

@@ -13,10 +13,10 @@ import (
 	"github.com/lca-stream/lca-stream/internal/enum"
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/models"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
@@ -43,11 +43,13 @@ type TransformConfig struct {
 	Log        *slog.Logger
 	Now        func() time.Time
 
-	Series func(*source.Message) *recent.Series // of the rows of a message, where Output.Recent is set
+	// Where Output.Recent is set:
+	Series modelkey.By // the rows of one value are a series; of none: those of a partition. With a model for each value it is model.by
+	States *StateTopic // nil: the states of series are kept in memory alone
 }
 
-// Transform is the stage that whitens one partition. It is stateless: what it does to a record
-// depends on the record and the current model alone.
+// Transform is the stage that whitens one partition. What it does to a row depends on the row, the current model, and, for the score of the last rows alone, the
+// state of the row's series.
 type Transform struct {
 	TransformConfig
 	Committed func(context.Context) (source.Offsets, error) // offsets to go back to
@@ -55,6 +57,9 @@ type Transform struct {
 	// Takes says at most how many bytes of text are worth making of one message for the output topic; 0: not known. again: there is a message
 	// of more, and the topic may take more by now. Nil: it is not known.
 	Takes func(ctx context.Context, again bool) int
+
+	// Pace is at most how many bytes are put in one transaction on a slow link; 0: any number. Nil: the link is never slow.
+	Pace func() int
 
 	*engine         // while Do runs
 	made      *made // while its Work is not put
@@ -64,6 +69,7 @@ type Transform struct {
 	counts    provisional
 	rejects   reject.Rejects
 	bounds    timeBounds
+	series    heldSeriesSet
 	unusual   map[string]uint64 // with model.by and without alarms of rows: rows of the batch with a lca_p below RareRow, by model
 }
 
@@ -76,10 +82,10 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (pipeline.Work, erro
 	if model != nil {
 		features = model.Features
 	}
-	return t.do(ctx, &b, features, func() error {
+	return t.do(ctx, &b, features, func(part []source.Message) error {
 		return t.inTurn(ctx, model, func() error {
-			for i := range b.Messages {
-				if err := t.add(ctx, &b.Messages[i]); err != nil {
+			for i := range part {
+				if err := t.add(ctx, &part[i]); err != nil {
 					return err
 				}
 			}
@@ -88,8 +94,8 @@ func (t *Transform) Do(ctx context.Context, b source.Batch) (pipeline.Work, erro
 	})
 }
 
-// do makes room for what whiten makes of a batch, whose rows have these features, and returns it.
-func (t *Transform) do(ctx context.Context, b *source.Batch, features []string, whiten func() error) (pipeline.Work, error) {
+// do makes room for what whiten makes of the parts of a batch, whose rows have these features, and returns it.
+func (t *Transform) do(ctx context.Context, b *source.Batch, features []string, whiten func(part []source.Message) error) (pipeline.Work, error) {
 	start := time.Now()
 	if err := b.Reserve(ctx, t.takes(ctx, b, features)); err != nil {
 		return pipeline.Work{}, err
@@ -101,7 +107,7 @@ func (t *Transform) do(ctx context.Context, b *source.Batch, features []string, 
 		t.made = t.Engines.made()
 	}
 	t.made.begin(len(b.Messages))
-	if err := whiten(); err != nil {
+	if err := t.inParts(b.Messages, features, whiten); err != nil {
 		return pipeline.Work{}, err
 	}
 	t.counts.read(b.Messages)
@@ -126,7 +132,7 @@ func (t *Transform) inTurn(ctx context.Context, m *stats.PublishedModel, work fu
 // takes is at most how many bytes are made of a batch until it is put: our columns, alarms, the outputs that they are
 // part of, and the request that these are sent with.
 func (t *Transform) takes(ctx context.Context, b *source.Batch, features []string) int64 {
-	numbers := b.Rows() * (t.Output.Added(features) + t.Alarms.bytes(features))
+	numbers := b.Rows()*(t.Output.Added(features)+t.Alarms.bytes(features)) + t.stateBytes(b, features)
 	outputs := numbers + b.Memory + t.texts(ctx, b, features)
 	return numbers + 2*outputs
 }
@@ -147,13 +153,22 @@ func (t *Transform) forget() {
 	}
 }
 
-// Rewind reads the committed offsets again: that is all the state there is, except for the counts, which
+// Rewind reads the committed offsets and the states of series again: that is all the state there is, except for the counts, which
 // come again with their messages.
 func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) {
 	t.rejects.Rewind()
 	t.counts.drop()
 	t.forget()
-	return t.Committed(ctx)
+	at, err := t.Committed(ctx)
+	if err != nil || t.States == nil || !t.Output.Recent {
+		return at, err
+	}
+	for of, next := range at { // there is one
+		if err := t.series.load(ctx, t.States, t.Group, of, next); err != nil {
+			return nil, err
+		}
+	}
+	return at, nil
 }
 
 func (t *Transform) window() int { return t.DeadLetter.WindowLength() }
@@ -203,6 +218,7 @@ func (c *TransformConfig) checkChoices() error {
 // neighbouring messages are whitened together; a row's numbers do not depend on its company.
 type engine struct {
 	model    *stats.PublishedModel // the model that scorer and features were made for; nil: none yet
+	of       string                // fingerprint of the features, see featuresOf
 	scorer   *lca.Scorer
 	slice    int // rows that are whitened between two checks of the context
 	Features minibatch.Features
@@ -233,8 +249,13 @@ func (e *engine) adopt(c *TransformConfig, m *stats.PublishedModel) error {
 	}
 	e.model, e.scorer = m, view.NewScorer()
 	e.slice = reject.SliceRows(m.Model.Dim, len(m.Model.Neighbours))
-	e.Features = minibatch.Features{Names: m.Features}
+	e.expects(m.Features)
 	return nil
+}
+
+// expects notes the features that rows are read for.
+func (e *engine) expects(features []string) {
+	e.Features, e.of = minibatch.Features{Names: features}, fingerprint(features)
 }
 
 // forget lets go of the messages, which may be large.
@@ -266,6 +287,11 @@ type queue struct {
 	picked []float64      // memory for rare rows
 	alarms []sink.Message // alarms of the message that is being written
 	read   minibatch.Rows // the rows of the message that is being gathered
+
+	// Of rows of a message that have one value of model.by, and are whitened apart from others: of which series they are, and which rows.
+	series  *heldSeries // nil: they are those of pending
+	ofRows  []int
+	ofFirst int // number of the first row of ofRows[…] = 0
 }
 
 // pending is a message that waits for its output.
@@ -644,12 +670,12 @@ func (h *held) Close() error {
 	return h.source.Close()
 }
 
-// Split cuts between what was made of two inputs. Inputs without an output count with the one before them.
+// Split cuts between what was made of two inputs. Inputs without an output count with the one before them. Where there are states, it cuts between parts.
 func (t *Transform) Split(work pipeline.Work, most int) (first, rest pipeline.Work, next source.Offsets) {
 	size := 0
 	for i := range work.Messages {
 		size += work.Messages[i].Size()
-		if size > most && i > 0 && work.Inputs[i] != work.Inputs[i-1] {
+		if size > most && i > 0 && work.Inputs[i] != work.Inputs[i-1] && t.made.cuts(work.Inputs[i-1].Offset, work.Inputs[i].Offset) {
 			input := work.Inputs[i]
 			first, rest = work, work
 			first.Messages, rest.Messages = work.Messages[:i:i], work.Messages[i:]

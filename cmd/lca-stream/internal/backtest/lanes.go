@@ -16,7 +16,6 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/lca/online"
-	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
@@ -63,7 +62,6 @@ type lane struct {
 	row     int64 // of the lane's next row
 	msgs    []source.Message
 	made    []arrow.Record // of the rows that were scored last
-	series  recent.Series  // of the rows that are scored; the learner has one of its own
 }
 
 // open makes ready for rows with the features.
@@ -125,7 +123,6 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	l.offline = transform.NewOffline(nil, transform.TransformConfig{
 		Columns: l.learner.Columns, Output: out, Components: c.Transform.Components,
 		OnInvalid: invalid, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
-		Series: func(*source.Message) *recent.Series { return &l.series },
 	})
 	return l, nil
 }

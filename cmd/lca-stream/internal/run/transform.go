@@ -156,7 +156,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
 			takes := func(ctx context.Context, again bool) int { return out.MostText(ctx, o.shared.Topic, again) }
 			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }
-			return o.stage(transform.Transform{TransformConfig: o.shared, Committed: committed, Takes: takes}), nil
+			return o.stage(transform.Transform{TransformConfig: o.shared, Committed: committed, Takes: takes, Pace: out.Most}), nil
 		},
 		CatchUp: func(ctx context.Context) error { return o.catchUp(ctx, p) },
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {

@@ -1,0 +1,385 @@
+package transform
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lca-stream/lca-stream/lca/recent"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// What the last rows of a series are, is state: what is said of a row depends on the rows before it. So the transaction that writes the outputs of a batch also
+// writes the state of each series that the batch has touched, as it is after the last row, to a compacted topic. Who takes the
+// partition over reads them back. Nothing else is read again, and what was aborted is not there.
+//
+// Which series begin anew is decided by records alone, and not by who was in memory when.
+
+// StateTopic is where the states of series are kept: a compacted topic with the partitions of the source. The key of a record is
+// <group>/<topic>/<partition>/<series>, its value recent.Series.AppendBinary.
+type StateTopic struct {
+	Name string
+	// Read calls each with all that is committed in the partition of the topic that is the source partition's, in order.
+	Read func(ctx context.Context, of source.Partition, each func(*source.Fetched) error) error
+}
+
+// The headers of a state, besides reject.HeaderSourceOffset: the last message of the series.
+const (
+	headerFeatures    = "lca-features" // fingerprint of the features that it is of
+	headerStateFormat = "lca-state"    // format of the value
+
+	stateFormat = "1"
+)
+
+const (
+	// MostSeries of a partition are kept: those that were last heard of. The next one takes the place of the one that was not heard of for the longest time.
+	MostSeries = 1 << 16
+	// seriesBytes bounds what their numbers take; where there are many features there are fewer series.
+	seriesBytes = 64 << 20
+	// seriesBlock is how many offsets have the same series: those that are too many go before the first row of the next block. So neither the size of a batch nor
+	// the order in which models whiten its rows decides which these are.
+	seriesBlock = 1 << 12
+)
+
+// heldSeries is a series of a partition.
+type heldSeries struct {
+	recent.Series
+	name     string // as in the key of its record
+	features string // fingerprint of the features that it is of
+	offset   int64  // of its last row
+	row      int    // … in the message
+
+	touched      bool // since the states were written last
+	newer, older *heldSeries
+}
+
+// heldSeriesSet is the series of a partition.
+type heldSeriesSet struct {
+	all            map[string]*heldSeries
+	newest, oldest *heldSeries   // of those that are written, in the order in which they were last heard of
+	touched        []*heldSeries // since states were written last
+	gone           []string      // … whose records are to be deleted
+	most           int           // default MostSeries; for tests
+	name           []byte        // memory
+
+	// Before a message whose rows are whitened at several times; nil: it is not kept. If the message is set aside for a later row, none of them counts.
+	before map[*heldSeries]heldSeries
+}
+
+// seriesNull is the name of the series of rows without a value, and of all rows where a partition is a series. No value becomes the same text.
+const seriesNull = "~"
+
+// seriesName appends the name of a value's series.
+func seriesName(dst, value []byte) []byte {
+	if len(value) > modelkey.MostBytes {
+		sum := sha256.Sum256(value)
+		return hex.AppendEncode(dst, sum[:])
+	}
+	return modelkey.AppendEscaped(dst, value)
+}
+
+// touch returns the series of a value, nil for none, for a row that is scored with a model of the features.
+func (s *heldSeriesSet) touch(value []byte, offset int64, row int, features string) *heldSeries {
+	if s.name = append(s.name[:0], seriesNull...); value != nil {
+		s.name = seriesName(s.name[:0], value)
+	}
+	one := s.all[string(s.name)]
+	if one == nil {
+		if s.all == nil {
+			s.all = map[string]*heldSeries{}
+		}
+		one = &heldSeries{name: string(s.name), offset: -1}
+		s.all[one.name] = one
+	}
+	s.heard(one, offset, row, features)
+	return one
+}
+
+// heard notes a row of a series. Models come in any order, and so may rows of one batch that are of different series.
+func (s *heldSeriesSet) heard(one *heldSeries, offset int64, row int, features string) {
+	if _, kept := s.before[one]; s.before != nil && !kept {
+		was := *one
+		was.Short, was.Long, was.Deviation = slices.Clone(one.Short), slices.Clone(one.Long), slices.Clone(one.Deviation)
+		s.before[one] = was
+	}
+	if one.features != features {
+		one.Series, one.features = recent.Series{}, features
+	}
+	if offset > one.offset || offset == one.offset && row > one.row {
+		one.offset, one.row = offset, row
+	}
+	if !one.touched {
+		one.touched = true
+		s.touched = append(s.touched, one)
+	}
+}
+
+// keep begins to keep what series are.
+func (s *heldSeriesSet) keep() { s.before = map[*heldSeries]heldSeries{} }
+
+// end ends that; back says that series are to be what they were.
+func (s *heldSeriesSet) end(back bool) {
+	before := s.before
+	if s.before = nil; !back {
+		return
+	}
+	for one, was := range before {
+		if was.offset < 0 {
+			delete(s.all, one.name)
+		}
+		one.Series, one.features, one.offset, one.row, one.touched = was.Series, was.features, was.offset, was.row, was.touched
+	}
+	s.touched = slices.DeleteFunc(s.touched, func(one *heldSeries) bool { return !one.touched })
+}
+
+// limit is how many series there may be.
+func (s *heldSeriesSet) limit() int {
+	most := MostSeries
+	if s.most > 0 {
+		most = s.most
+	}
+	if s.newest != nil && len(s.newest.Short) > 0 {
+		most = min(most, seriesBytes/(3*8*len(s.newest.Short)))
+	}
+	return most
+}
+
+// trim lets go of the series that are too many, before the first row of a message.
+func (s *heldSeriesSet) trim(offset int64) {
+	if s.newest == nil || offset/seriesBlock == s.newest.offset/seriesBlock {
+		return
+	}
+	for most := s.limit(); len(s.all) > most; {
+		one := s.oldest
+		s.unlink(one)
+		delete(s.all, one.name)
+		s.gone = append(s.gone, one.name)
+	}
+}
+
+// written puts the series that were touched behind the others, in the order of their last rows, and calls each with them.
+func (s *heldSeriesSet) written(each func(*heldSeries)) {
+	slices.SortFunc(s.touched, func(a, b *heldSeries) int {
+		return cmp.Or(cmp.Compare(a.offset, b.offset), cmp.Compare(a.row, b.row), strings.Compare(a.name, b.name))
+	})
+	for _, one := range s.touched {
+		one.touched = false
+		s.link(one)
+		each(one)
+	}
+	clear(s.touched)
+	s.touched = s.touched[:0]
+}
+
+// link makes a series the newest.
+func (s *heldSeriesSet) link(one *heldSeries) {
+	s.unlink(one)
+	if one.older = s.newest; one.older != nil {
+		one.older.newer = one
+	} else {
+		s.oldest = one
+	}
+	s.newest = one
+}
+
+func (s *heldSeriesSet) unlink(one *heldSeries) {
+	switch {
+	case one.newer != nil:
+		one.newer.older = one.older
+	case s.newest == one:
+		s.newest = one.older
+	}
+	switch {
+	case one.older != nil:
+		one.older.newer = one.newer
+	case s.oldest == one:
+		s.oldest = one.newer
+	}
+	one.newer, one.older = nil, nil
+}
+
+// stateKey is what the keys of a partition's states begin with.
+func stateKey(group string, of source.Partition) string {
+	return group + "/" + of.Topic + "/" + strconv.Itoa(int(of.ID)) + "/"
+}
+
+// load reads the states of a partition that is read on from an offset. A state of a row behind that is of a time that comes again, as after a
+// reset of offsets, and its series begins anew.
+func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group string, of source.Partition, next int64) error {
+	*s = heldSeriesSet{all: map[string]*heldSeries{}, most: s.most}
+	prefix := stateKey(group, of)
+	err := topic.Read(ctx, of, func(got *source.Fetched) error {
+		for i := range got.Records {
+			r := &got.Records[i]
+			name, ours := strings.CutPrefix(string(r.Key), prefix)
+			if !ours || strings.Contains(name, "/") {
+				continue
+			}
+			if err := s.take(name, r.Value, r.Headers, next); err != nil {
+				return &reject.Stop{
+					Err:    fmt.Errorf("topic %s, partition %d, offset %d: the state of series %q: %w", topic.Name, of.ID, r.Offset, name, err),
+					Remedy: "use the newer program if one has written it; or delete this topic and create it again: then all series begin anew",
+				}
+			}
+		}
+		return nil
+	})
+	return err
+}
+
+// take adds what a record says of a series.
+func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header, next int64) error {
+	if one := s.all[name]; one != nil {
+		s.unlink(one)
+		delete(s.all, name)
+	}
+	if value == nil {
+		return nil
+	}
+	if format := source.LastHeader(headers, headerStateFormat); format != stateFormat {
+		return fmt.Errorf("it has format %q, and this program reads %s", format, stateFormat)
+	}
+	offset, err := strconv.ParseInt(source.LastHeader(headers, reject.HeaderSourceOffset), 10, 64)
+	if err != nil {
+		return fmt.Errorf("header %s: %w", reject.HeaderSourceOffset, err)
+	}
+	state, rest, err := recent.ReadSeries(value)
+	if err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		return errors.New("bytes follow it")
+	}
+	if offset >= next {
+		s.gone = append(s.gone, name)
+		return nil
+	}
+	one := &heldSeries{Series: *state, name: name, features: source.LastHeader(headers, headerFeatures), offset: offset}
+	s.all[name] = one
+	s.link(one)
+	return nil
+}
+
+// StateBytes is the largest batch that holds a state, which is one of recent.MostColumns columns.
+const StateBytes = 16 << 10
+
+// topic is the name; "" where there is none.
+func (t *StateTopic) topic() string {
+	if t == nil {
+		return ""
+	}
+	return t.Name
+}
+
+// put adds the states of the series that were touched to what the batch becomes.
+func (t *Transform) put(in *source.Message) {
+	s := &t.series
+	if t.States == nil {
+		s.gone = s.gone[:0]
+		s.written(func(*heldSeries) {})
+		return
+	}
+	prefix, d := stateKey(t.Group, in.Partition), t.made
+	add := func(name string, value []byte, headers []source.Header) {
+		d.add(sink.Message{
+			Topic: t.States.Name, Partition: in.Partition.ID, Key: []byte(prefix + name), Value: value, Headers: headers, Time: t.Now(),
+		}, in)
+	}
+	for _, name := range s.gone {
+		add(name, nil, nil)
+	}
+	s.gone = s.gone[:0]
+	s.written(func(one *heldSeries) {
+		value, _ := one.AppendBinary(d.values.room(recent.SeriesBytes(len(one.Short))))
+		d.values.use(len(value))
+		first := len(d.headers)
+		d.headers = append(d.headers, source.Header{Key: reject.HeaderSourceOffset, Value: d.number(one.offset)},
+			reject.Text(headerFeatures, one.features), reject.Text(headerStateFormat, stateFormat))
+		add(one.name, value[:len(value):len(value)], d.headers[first:len(d.headers):len(d.headers)])
+	})
+}
+
+// stateBytes is at most about how many bytes the states of a batch take.
+func (t *Transform) stateBytes(b *source.Batch, features []string) int64 {
+	const message = 400 // with its key and headers
+	series := int64(1)
+	switch {
+	case !t.Output.Recent || t.States == nil:
+		return 0
+	case t.Series.Place == modelkey.Column:
+		series = b.Rows()
+	case t.Series.Keyed():
+		series = int64(len(b.Messages))
+	}
+	return series * int64(recent.SeriesBytes(len(features))+message)
+}
+
+// inParts works on a batch part by part: after each, the states of its series are as they are between two transactions.
+func (t *Transform) inParts(all []source.Message, features []string, whiten func([]source.Message) error) error {
+	if !t.Output.Recent {
+		return whiten(all)
+	}
+	most := 0
+	if t.Pace != nil {
+		most = t.Pace()
+	}
+	for len(all) > 0 {
+		n := t.part(all, most, int(t.Output.Added(features)))
+		t.made.beginPart(all[0].Offset)
+		t.series.trim(all[0].Offset)
+		if err := whiten(all[:n]); err != nil {
+			return err
+		}
+		t.put(&all[n-1])
+		all = all[n:]
+	}
+	return nil
+}
+
+// part is how many of the messages are of one part: of one block, where it matters, and of about at most most bytes, unless that is 0; added is how many are
+// added to each row.
+func (t *Transform) part(all []source.Message, most, added int) int {
+	rows := 0
+	for i := range all {
+		rows += numRows(&all[i])
+	}
+	blocks := len(t.series.all)+rows > t.series.limit()
+	if !blocks && most == 0 {
+		return len(all)
+	}
+	size := 0
+	for i := range all {
+		if blocks && all[i].Offset/seriesBlock != all[0].Offset/seriesBlock {
+			return i
+		}
+		if size += len(all[i].Value) + added*numRows(&all[i]); most > 0 && size > most && i > 0 {
+			return i
+		}
+	}
+	return len(all)
+}
+
+func numRows(m *source.Message) int {
+	if !hasRows(m) {
+		return 0
+	}
+	return int(m.Record.NumRows())
+}
+
+// fingerprint tells lists of features apart.
+func fingerprint(features []string) string {
+	h := sha256.New()
+	for _, name := range features {
+		fmt.Fprintf(h, "%d:%s", len(name), name)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
