@@ -112,7 +112,7 @@ type Whitened struct {
 	Score    []float32          // N times −log p(x); read where OutputConfig.Score is set
 	P        []float32          // N probabilities of a score at least as high; nil: the model does not say, so that they are null
 	Recent   []float32          // N scores of the last rows of the row's series; nil: the model has none, so that they are null
-	RecentP  []float32          // their probabilities, nil with them
+	RecentP  []float32          // their probabilities, nil with them; NaN, which is written as null: too little is known
 	NoRecent []bool             // N: neither of these is known, and both are null; nil: they are for all rows. The numbers are 0
 	Why      []lca.Gain         // as many gains for each row, the largest first; read where OutputConfig.Why is not 0
 	Features []string           // names of the columns in Why
@@ -258,7 +258,7 @@ func (o *Output) Pieces(dst [][]byte, rec arrow.Record, w *Whitened) (pieces [][
 
 // plain collects the buffers of a message in the order of the format. It is false for a message that is not flat.
 func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
-	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && (w.Recent == nil || w.NoRecent != nil) || o.config.Why > 0 || o.config.Models || !allValid(w.Invalid) {
+	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && (w.Recent == nil || w.NoRecent != nil || hasNaN(w.RecentP)) || o.config.Why > 0 || o.config.Models || !allValid(w.Invalid) {
 		return false
 	}
 	o.parts = o.parts[:0]

@@ -301,8 +301,9 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 		o.appendFloats(w.P, n, valid, nulls)
 	}
 	if o.config.Recent {
-		valid, nulls := recentValid(w, valid, nulls)
+		valid, nulls := validWhere(valid, nulls, n, w.NoRecent != nil, func(i int) bool { return !w.NoRecent[i] })
 		o.appendFloats(w.Recent, n, valid, nulls)
+		valid, nulls = validWhere(valid, nulls, n, hasNaN(w.RecentP), func(i int) bool { return w.RecentP[i] == w.RecentP[i] })
 		o.appendFloats(w.RecentP, n, valid, nulls)
 	}
 	if o.config.Why > 0 {
@@ -317,18 +318,22 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 	}
 }
 
-// recentValid is the validity of the scores of the last rows, where that of rows is valid.
-func recentValid(w *Whitened, valid *memory.Buffer, nulls int) (*memory.Buffer, int) {
-	if w.NoRecent == nil {
+func hasNaN(values []float32) bool {
+	return slices.ContainsFunc(values, func(v float32) bool { return v != v })
+}
+
+// validWhere is the part of a validity bitmap of n rows where is holds; some says that it does not hold for some of them.
+func validWhere(valid *memory.Buffer, nulls int, n int, some bool, is func(i int) bool) (*memory.Buffer, int) {
+	if !some {
 		return valid, nulls
 	}
-	bits := make([]byte, bitmapBytes(len(w.NoRecent)))
+	bits := make([]byte, bitmapBytes(n))
 	nulls = 0
-	for i, none := range w.NoRecent {
-		if none || w.Invalid[i] != minibatch.ReasonNone {
-			nulls++
-		} else {
+	for i := range n {
+		if is(i) && (valid == nil || valid.Bytes()[i/8]&(1<<(i%8)) != 0) {
 			bits[i/8] |= 1 << (i % 8)
+		} else {
+			nulls++
 		}
 	}
 	return memory.NewBufferBytes(bits), nulls

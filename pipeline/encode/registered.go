@@ -182,6 +182,9 @@ func (o *RegisteredOutput) avro(dst []byte, w *Whitened) []byte {
 		if w.NoRecent != nil && w.NoRecent[0] {
 			score, p = nil, nil
 		}
+		if hasNaN(p) {
+			p = nil
+		}
 		dst = avroMaybe(avroMaybe(dst, score), p)
 	}
 	if o.config.Why > 0 {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,11 +66,11 @@ type heldSeries struct {
 // heldSeriesSet is the series of a partition.
 type heldSeriesSet struct {
 	all            map[string]*heldSeries
-	newest, oldest *heldSeries   // of those that are written, in the order in which they were last heard of
-	touched        []*heldSeries // since states were written last
-	gone           []string      // … whose records are to be deleted
-	most           int           // default MostSeries; for tests
-	name           []byte        // memory
+	newest, oldest *heldSeries     // of those that are written, in the order in which they were last heard of
+	touched        []*heldSeries   // since states were written last
+	gone           map[string]bool // … whose records are to be deleted
+	most           int             // default MostSeries; for tests
+	name           []byte          // memory
 
 	// Before a message whose rows are whitened at several times; nil: it is not kept. If the message is set aside for a later row, none of them counts.
 	before map[*heldSeries]heldSeries
@@ -95,7 +96,7 @@ func (s *heldSeriesSet) touch(value []byte, offset int64, row int, features stri
 	one := s.all[string(s.name)]
 	if one == nil {
 		if s.all == nil {
-			s.all = map[string]*heldSeries{}
+			s.all, s.gone = map[string]*heldSeries{}, map[string]bool{}
 		}
 		one = &heldSeries{name: string(s.name), offset: -1}
 		s.all[one.name] = one
@@ -162,7 +163,7 @@ func (s *heldSeriesSet) trim(offset int64) {
 		one := s.oldest
 		s.unlink(one)
 		delete(s.all, one.name)
-		s.gone = append(s.gone, one.name)
+		s.gone[one.name] = true
 	}
 }
 
@@ -215,7 +216,7 @@ func stateKey(group string, of source.Partition) string {
 // load reads the states of a partition that is read on from an offset. A state of a row behind that is of a time that comes again, as after a
 // reset of offsets, and its series begins anew.
 func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group string, of source.Partition, next int64) error {
-	*s = heldSeriesSet{all: map[string]*heldSeries{}, most: s.most}
+	*s = heldSeriesSet{all: map[string]*heldSeries{}, gone: map[string]bool{}, most: s.most}
 	prefix := stateKey(group, of)
 	err := topic.Read(ctx, of, func(got *source.Fetched) error {
 		for i := range got.Records {
@@ -260,7 +261,7 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 		return errors.New("bytes follow it")
 	}
 	if offset >= next {
-		s.gone = append(s.gone, name)
+		s.gone[name] = true
 		return nil
 	}
 	one := &heldSeries{Series: *state, name: name, features: source.LastHeader(headers, headerFeatures), offset: offset}
@@ -284,7 +285,7 @@ func (t *StateTopic) topic() string {
 func (t *Transform) put(in *source.Message) {
 	s := &t.series
 	if t.States == nil {
-		s.gone = s.gone[:0]
+		clear(s.gone)
 		s.written(func(*heldSeries) {})
 		return
 	}
@@ -294,10 +295,10 @@ func (t *Transform) put(in *source.Message) {
 			Topic: t.States.Name, Partition: in.Partition.ID, Key: []byte(prefix + name), Value: value, Headers: headers, Time: t.Now(),
 		}, in)
 	}
-	for _, name := range s.gone {
+	for _, name := range slices.Sorted(maps.Keys(s.gone)) {
 		add(name, nil, nil)
 	}
-	s.gone = s.gone[:0]
+	clear(s.gone)
 	s.written(func(one *heldSeries) {
 		value, _ := one.AppendBinary(d.values.room(recent.SeriesBytes(len(one.Short))))
 		d.values.use(len(value))

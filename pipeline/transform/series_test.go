@@ -1,0 +1,328 @@
+package transform
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// seriesWorld is an input, and the topics that a transform writes to.
+type seriesWorld struct {
+	t      *testing.T
+	by     modelkey.By
+	keyed  bool // there is a model for each value
+	most   int  // series
+	input  []source.Message
+	models []*stats.PublishedModel // of the first half of the input, and of the second
+	topic  *keyedTopic             // of snapshots, where keyed
+
+	written []sink.Message  // committed
+	states  []source.Record // committed
+	next    int64           // committed
+}
+
+// seriesOffsets is how far apart messages are: a block has few of them.
+const seriesOffsets = seriesBlock / 5
+
+func newSeriesWorld(t *testing.T, by modelkey.By, keyed bool, invalid reject.OnInvalid) *seriesWorld {
+	w := &seriesWorld{t: t, by: by, keyed: keyed, most: 3}
+	r := rand.New(rand.NewPCG(3, 9))
+	decoder := fixtures.Decoded
+	values := []string{"pump 1", "pump/2", "é", "", strings.Repeat("long", 60), "pump 3", "pump 4"}
+	for i := range 150 {
+		value := jsonRows(r, 1+r.IntN(6), invalid != reject.NullRow && r.IntN(9) == 0)
+		of := values[r.IntN(2+i*len(values)/150)%len(values)]
+		if by.Place == modelkey.Column {
+			value = nil
+			for j := range 1 + r.IntN(6) {
+				value = fmt.Appendf(value, `,{"a":%v,"b":%v,"c":%v,"of":%q}`, r.NormFloat64()*4, r.NormFloat64()*5, r.NormFloat64()*6, values[(i+j*r.IntN(2))%(2+i*(len(values)-1)/150)])
+			}
+			value[0] = '['
+			value = append(value, ']')
+		}
+		m := sink.Message{Topic: "events", Key: []byte(of), Value: value, Headers: []source.Header{reject.Text("of", of), reject.Text("content-type", "application/json")}, Time: time.UnixMilli(int64(1000 + i))}
+		if i%17 == 0 {
+			m.Key, m.Headers = nil, m.Headers[1:]
+		}
+		if i%23 == 0 {
+			m.Value = []byte("no JSON")
+		}
+		w.input = append(w.input, decoder(fixtures.Events, int64(i)*seriesOffsets, m))
+	}
+	all := modelsOf(t, len(values)+1)
+	if keyed {
+		w.topic = newKeyedTopic(t, 2)
+		for i, value := range values[:len(values)-2] {
+			w.topic.publish(snapshotOf(all[i], value, 1))
+		}
+		return w
+	}
+	for i := range 2 {
+		w.models = append(w.models, &stats.PublishedModel{Snapshot: snapshotOf(all[i], "one", uint64(i+1))})
+	}
+	return w
+}
+
+// half is the number of the first message that the second model scores.
+func (w *seriesWorld) half() int { return len(w.input) / 2 }
+
+// stage takes the partition over; pace is that of its link.
+func (w *seriesWorld) stage(invalid reject.OnInvalid, pace int) (pipeline.Stage, *Transform) {
+	c := keyedConfig(encode.OutputConfig{Column: "lca", Score: true, Recent: true, Format: encode.FormatJSON}, invalid, PassThrough)
+	c.States = &StateTopic{Name: "states", Read: func(_ context.Context, _ source.Partition, each func(*source.Fetched) error) error {
+		return each(&source.Fetched{Records: slices.Clone(w.states)})
+	}}
+	c.Series = w.by
+	one := &Transform{TransformConfig: c}
+	var stage pipeline.Stage = one
+	if w.keyed {
+		k := keyedStage(keyedModels(w.t, w.topic, w.by, 1), c)
+		if err := k.Models.CatchUp(w.t.Context(), 0); err != nil {
+			w.t.Fatal(err)
+		}
+		stage, one = k, &k.Transform
+	} else {
+		one = transformAlone(c, nil, "m")
+		stage = one
+	}
+	one.series.most = w.most
+	one.Committed = func(context.Context) (source.Offsets, error) { return source.Offsets{fixtures.Events: w.next}, nil }
+	one.Pace = func() int { return pace }
+	if at, err := stage.Rewind(w.t.Context()); err != nil || at[fixtures.Events] != w.next {
+		w.t.Fatal(at, err)
+	}
+	return stage, one
+}
+
+// batch is messages of the input that one model scores.
+func (w *seriesWorld) batch(from, n int) source.Batch {
+	to := min(from+n, len(w.input))
+	if from < w.half() {
+		to = min(to, w.half())
+	}
+	return source.Batch{Messages: slices.Clone(w.input[from:to])}
+}
+
+func (w *seriesWorld) adopt(t *Transform, from int) {
+	if !w.keyed {
+		t.Follow.Adopt(w.models[from/w.half()%2])
+	}
+}
+
+// commit makes messages visible.
+func (w *seriesWorld) commit(work pipeline.Work, next int64) {
+	for _, m := range work.Messages {
+		if m.Topic == "states" {
+			w.states = append(w.states, source.Record{Offset: int64(len(w.states)), Key: slices.Clone(m.Key), Value: slices.Clone(m.Value), Headers: headersOf(m)})
+		} else {
+			w.written = append(w.written, sink.Message{Topic: m.Topic, Key: slices.Clone(m.Key), Value: slices.Clone(m.Whole()), Headers: headersOf(m)})
+		}
+	}
+	w.next = next
+}
+
+func headersOf(m sink.Message) (all []source.Header) {
+	for _, h := range m.Headers {
+		all = append(all, source.Header{Key: h.Key, Value: slices.Clone(h.Value)})
+	}
+	return all
+}
+
+// compact keeps the last record of each key, as brokers do at any time.
+func (w *seriesWorld) compact() {
+	last := map[string]int64{}
+	for _, r := range w.states {
+		last[string(r.Key)] = r.Offset
+	}
+	w.states = slices.DeleteFunc(slices.Clone(w.states), func(r source.Record) bool { return last[string(r.Key)] != r.Offset })
+	for i := range w.states {
+		w.states[i].Offset = int64(i)
+	}
+}
+
+// newest are the states that are there in the end.
+func (w *seriesWorld) newest() map[string]string {
+	all := map[string]string{}
+	for _, r := range w.states {
+		if delete(all, string(r.Key)); r.Value != nil {
+			all[string(r.Key)] = fmt.Sprintf("%x %s", r.Value, r.Headers)
+		}
+	}
+	return all
+}
+
+// calm scores the input a message at a time, without a fault.
+func (w *seriesWorld) calm(invalid reject.OnInvalid) {
+	stage, t := w.stage(invalid, 0)
+	for from := range w.input {
+		w.adopt(t, from)
+		work, err := stage.Do(w.t.Context(), w.batch(from, 1))
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.commit(work, int64(from+1)*seriesOffsets)
+		stage.Kept()
+	}
+}
+
+// wild scores it in batches of any size, with links of any speed, transactions that fail before and in between parts, and take-overs.
+func (w *seriesWorld) wild(invalid reject.OnInvalid, r *rand.Rand) {
+	stage, t := w.stage(invalid, 0)
+	for from := 0; from < len(w.input); {
+		w.adopt(t, from)
+		b := w.batch(from, 1+r.IntN(40))
+		last := b.Messages[len(b.Messages)-1].Offset
+		pace := []int{0, 1, 1500, 6000}[r.IntN(4)]
+		t.Pace = func() int { return pace }
+		work, err := stage.Do(w.t.Context(), b)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		fails := r.IntN(3) == 0
+		for part := 0; ; part++ {
+			first, rest, next := t.Split(work, max(1, pace))
+			if pace == 0 || next == nil {
+				break
+			}
+			if fails = fails || r.IntN(30) == 0; fails && r.IntN(2) == 0 {
+				break
+			}
+			w.commit(first, next[fixtures.Events])
+			work = rest
+		}
+		if fails {
+			if r.IntN(2) == 0 {
+				w.compact()
+			}
+			if r.IntN(2) == 0 {
+				stage, t = w.stage(invalid, 0)
+			} else if _, err := stage.Rewind(w.t.Context()); err != nil {
+				w.t.Fatal(err)
+			}
+		} else {
+			w.commit(work, last+seriesOffsets)
+			stage.Kept()
+		}
+		from = int(w.next / seriesOffsets)
+	}
+}
+
+// What is said of a row is a function of its model and of its series' earlier rows with theirs: batches, parts, faults, take-overs and compaction change
+// nothing, nor does which series begin anew.
+func TestScoresOfLastRowsOverFaults(t *testing.T) {
+	for _, c := range []struct {
+		by      string
+		keyed   bool
+		invalid reject.OnInvalid
+	}{
+		{"none", false, reject.NullRow}, {"key", false, reject.NullRow}, {"header:of", false, reject.ImputeRow}, {"column:of", false, reject.NullRow},
+		{"key", true, reject.NullRow}, {"header:of", true, reject.RejectRow}, {"column:of", true, reject.RejectRow},
+	} {
+		t.Run(fmt.Sprintf("%s/keyed=%v", c.by, c.keyed), func(t *testing.T) {
+			t.Parallel()
+			by, err := modelkey.Parse(c.by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := newSeriesWorld(t, by, c.keyed, c.invalid)
+			want.calm(c.invalid)
+			scored := 0
+			for _, m := range want.written {
+				scored += strings.Count(string(m.Value), `"lca_recent_p":`)
+			}
+			begun, gone := map[string]bool{}, 0
+			for _, r := range want.states {
+				if begun[string(r.Key)] = true; r.Value == nil {
+					gone++
+				}
+			}
+			if scored < 150 || by.Keyed() && (len(begun) < 4 || gone < 2) {
+				t.Fatalf("%d scores, %d series, %d gone: this proves too little", scored, len(begun), gone)
+			}
+			for seed := range uint64(12) {
+				got := newSeriesWorld(t, by, c.keyed, c.invalid)
+				got.wild(c.invalid, rand.New(rand.NewPCG(seed, 5)))
+				if !slices.EqualFunc(want.written, got.written, fixtures.Same) {
+					i := 0
+					for i < min(len(want.written), len(got.written)) && fixtures.Same(want.written[i], got.written[i]) {
+						i++
+					}
+					t.Fatalf("seed %d: message %d of %d, %d wanted, is\n%s\n%s", seed, i, len(got.written), len(want.written), want.written[min(i, len(want.written)-1)].Value, got.written[min(i, len(got.written)-1)].Value)
+				}
+				if !maps.Equal(want.newest(), got.newest()) {
+					t.Fatalf("seed %d: other states are left:\n%v\n%v", seed, slices.Sorted(maps.Keys(want.newest())), slices.Sorted(maps.Keys(got.newest())))
+				}
+			}
+		})
+	}
+}
+
+// Offsets that were set back drop the states of rows that come again, and keep those of series that had no row since.
+func TestStatesAfterAReset(t *testing.T) {
+	w := newSeriesWorld(t, modelkey.By{Place: modelkey.Key}, false, reject.NullRow)
+	w.most = 100
+	w.calm(reject.NullRow)
+	before := w.newest()
+	w.next = w.input[100].Offset
+	_, one := w.stage(reject.NullRow, 0)
+	for key := range before {
+		name := strings.TrimPrefix(key, "g/events/0/")
+		held := one.series.all[name]
+		if held == nil != one.series.gone[name] {
+			t.Errorf("series %s is kept and gone, or neither", name)
+		}
+		if held != nil && held.offset >= w.next {
+			t.Errorf("series %s stands at %d, and is read from %d on", name, held.offset, w.next)
+		}
+	}
+	if len(one.series.all)+len(one.series.gone) != len(before) || len(one.series.gone) == 0 {
+		t.Errorf("%d series are left and %d gone, of %d", len(one.series.all), len(one.series.gone), len(before))
+	}
+}
+
+// A series begins anew with other features; a damaged or newer record stops the process, and says where it is.
+func TestStatesThatDoNotFit(t *testing.T) {
+	w := newSeriesWorld(t, modelkey.By{}, false, reject.NullRow)
+	w.calm(reject.NullRow)
+	_, one := w.stage(reject.NullRow, 0)
+	held := one.series.touch(nil, 1, 0, one.series.newest.features)
+	if held.Rows < 100 {
+		t.Fatalf("%d rows", held.Rows)
+	}
+	if held = one.series.touch(nil, 2, 0, fingerprint([]string{"a", "b"})); held.Rows != 0 {
+		t.Errorf("with other features: %d rows", held.Rows)
+	}
+	last := &w.states[len(w.states)-1]
+	for say, damage := range map[string]func(){
+		`format "2"`:      func() { last.Headers[2].Value = []byte("2") },
+		"3 numbers in 23": func() { last.Value = last.Value[:len(last.Value)-1] },
+		"bytes follow":    func() { last.Value = append(last.Value, 0) },
+		"source-offset:":  func() { last.Headers[0].Value = []byte("one") },
+	} {
+		was := *last
+		was.Headers = headersOf(sink.Message{Headers: last.Headers})
+		damage()
+		stage := &Transform{TransformConfig: one.TransformConfig, Committed: one.Committed}
+		_, err := stage.Rewind(t.Context())
+		var stop *reject.Stop
+		if !errors.As(err, &stop) || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), "topic states, partition 0, offset") || stop.Remedy == "" {
+			t.Errorf("%s: %v", say, err)
+		}
+		*last = was
+	}
+}
