@@ -23,7 +23,7 @@ import (
 // writes the state of each series that the batch has touched, as it is after the last row, to a compacted topic. Who takes the
 // partition over reads them back. Nothing else is read again, and what was aborted is not there.
 //
-// Which series begin anew is decided by records alone, and not by who was in memory when.
+// Which series begin again is decided by records alone, and not by who was in memory when.
 
 // StateTopic is where the states of series are kept: a compacted topic with the partitions of the source. The key of a record is
 // <group>/<topic>/<partition>/<series>, its value recent.Series.AppendBinary.
@@ -88,7 +88,7 @@ func seriesName(dst, value []byte) []byte {
 	return modelkey.AppendEscaped(dst, value)
 }
 
-// touch returns the series of a value, nil for none, for a row that is scored with a model of the features.
+// touch returns the series of a value, which is nil where there is none, and notes a row that is scored with a model of these features.
 func (s *heldSeriesSet) touch(value []byte, offset int64, row int, features string) *heldSeries {
 	if s.name = append(s.name[:0], seriesNull...); value != nil {
 		s.name = seriesName(s.name[:0], value)
@@ -214,7 +214,7 @@ func stateKey(group string, of source.Partition) string {
 }
 
 // load reads the states of a partition that is read on from an offset. A state of a row behind that is of a time that comes again, as after a
-// reset of offsets, and its series begins anew.
+// reset of offsets, and its series begins again.
 func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group string, of source.Partition, next int64) error {
 	*s = heldSeriesSet{all: map[string]*heldSeries{}, gone: map[string]bool{}, most: s.most}
 	prefix := stateKey(group, of)
@@ -228,7 +228,7 @@ func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group strin
 			if err := s.take(name, r.Value, r.Headers, next); err != nil {
 				return &reject.Stop{
 					Err:    fmt.Errorf("topic %s, partition %d, offset %d: the state of series %q: %w", topic.Name, of.ID, r.Offset, name, err),
-					Remedy: "use the newer program if one has written it; or delete this topic and create it again: then all series begin anew",
+					Remedy: "use the newer program if one has written it; or delete this topic and create it again: then all series begin again",
 				}
 			}
 		}

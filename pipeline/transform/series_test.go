@@ -223,7 +223,7 @@ func (w *seriesWorld) wild(invalid reject.OnInvalid, r *rand.Rand) {
 }
 
 // What is said of a row is a function of its model and of its series' earlier rows with theirs: batches, parts, faults, take-overs and compaction change
-// nothing, nor does which series begin anew.
+// nothing, nor does which series begin again.
 func TestScoresOfLastRowsOverFaults(t *testing.T) {
 	for _, c := range []struct {
 		by      string
@@ -295,7 +295,7 @@ func TestStatesAfterAReset(t *testing.T) {
 	}
 }
 
-// A series begins anew with other features; a damaged or newer record stops the process, and says where it is.
+// A series begins again with other features; a damaged or newer record stops the process, and says where it is.
 func TestStatesThatDoNotFit(t *testing.T) {
 	w := newSeriesWorld(t, modelkey.By{}, false, reject.NullRow)
 	w.calm(reject.NullRow)
