@@ -149,7 +149,7 @@ func (s *sim) versions() map[string]*simModel {
 // the values of the version that it names. It adds the alarms of their rows to those of their transactions.
 func (s *sim) checkOutput(pipe *simPipe, p source.Partition, models map[string]*simModel, rare map[*simTxn][]sink.Message) {
 	last, version := int64(-1), uint64(0)
-	place := map[int]string{}
+	place, judge := map[int]string{}, s.judge(pipe)
 	for _, e := range s.part(source.Partition{Topic: pipe.dead}).log {
 		if e.visible() && int32(s.number(e.Message, "lca-source-partition")) == p.ID {
 			s.place(place, e.Message, "dead letters")
@@ -175,7 +175,7 @@ func (s *sim) checkOutput(pipe *simPipe, p source.Partition, models map[string]*
 		case model.owner != pipe.owner() && s.second != "group": // a group without a learner may follow another one's
 			s.fault("%s: %v@%d: version %d is of %s", pipe.name, p, offset, v, model.owner)
 		case feed >= 0:
-			rare[e.txn] = append(rare[e.txn], s.compare(pipe, p, offset, feed, model, e.Message)...)
+			rare[e.txn] = append(rare[e.txn], s.compare(pipe, judge, p, offset, feed, model, e.Message)...)
 		}
 	}
 	if len(pipe.stopped) == 0 {
@@ -221,23 +221,37 @@ func (s *sim) place(place map[int]string, m sink.Message, where string) int {
 	return feed
 }
 
-// compare whitens an input again, with the model that its output names, and returns the alarms of its rows.
-func (s *sim) compare(pipe *simPipe, p source.Partition, offset int64, feed int, model *simModel, got sink.Message) (alarms []sink.Message) {
+// judge is a transform that whitens what a partition has put out again, in order.
+func (s *sim) judge(pipe *simPipe) *transform.Transform {
 	follow := &models.Follow{ModelID: pipe.model, Log: fixtures.Quiet(), Stats: stats.NewStats()}
-	follow.Adopt(&stats.PublishedModel{Snapshot: model.Snapshot})
-	stage := &transform.Transform{TransformConfig: simTransform(pipe, follow)}
+	return &transform.Transform{TransformConfig: s.simTransform(pipe, follow)}
+}
+
+// compare whitens an input again, with the model that its output names, and returns the alarms of its rows.
+func (s *sim) compare(pipe *simPipe, judge *transform.Transform, p source.Partition, offset int64, feed int, model *simModel, got sink.Message) (alarms []sink.Message) {
+	if now := judge.Follow.Current(); now == nil || now.Snapshot != model.Snapshot {
+		judge.Follow.Adopt(&stats.PublishedModel{Snapshot: model.Snapshot})
+	}
 	m := s.decoded(p, offset, &simEntry{feed: feed})
 	b := source.Batch{Messages: []source.Message{m}}
 	defer b.Release()
-	work, err := stage.Do(context.Background(), b)
+	work, err := judge.Do(context.Background(), b)
 	if err != nil || len(work.Messages) == 0 {
 		s.fault("%v@%d: %d outputs, %v", p, offset, len(work.Messages), err)
 		return nil
 	}
+	defer judge.Kept()
 	if !bytes.Equal(work.Messages[0].Whole(), got.Value) {
 		s.fault("%s: the output of %v@%d is not what version %d gives", pipe.name, p, offset, model.Version)
 	}
-	return work.Messages[1:]
+	if s.states && model.Model.Recent != nil {
+		s.done["score of the last rows"]++
+	}
+	for _, alarm := range work.Messages[1:] {
+		alarm.Value = bytes.Clone(alarm.Value)
+		alarms = append(alarms, alarm)
+	}
+	return alarms
 }
 
 // checkLearnt wants every row learnt once: as many as the input has from where it was first read.

@@ -156,7 +156,16 @@ type simSink struct {
 	id     string
 	epoch  int
 
-	wrote, aborted bool // since it was opened; for mistakes
+	wrote, aborted bool                    // since it was opened; for mistakes
+	former         map[string]sink.Message // states that it has written; for mistakes
+}
+
+// Most is how many bytes a transaction may have.
+func (m *simSink) Most() int {
+	if strings.Contains(m.id, "/transform/") {
+		return m.p.sim.link
+	}
+	return 0
 }
 
 func (p *proc) open(ctx context.Context, thread, id string) (*simSink, error) {
@@ -225,7 +234,7 @@ func (m *simSink) write(msgs []sink.Message, claim source.Claim) error {
 	if t == nil {
 		t = s.simBroker.begin(m.id, simTimeout)
 	}
-	msgs = m.alarmMistake(t, msgs)
+	msgs = m.stateMistake(t, m.alarmMistake(t, msgs))
 	m.wrote = true
 	for _, msg := range msgs {
 		at := source.Partition{Topic: msg.Topic, ID: msg.Partition}

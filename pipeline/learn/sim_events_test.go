@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
@@ -41,6 +42,10 @@ type simWorld struct {
 	classic    bool // the group coordinator is that of brokers before 4.0
 	chooses    bool // the learner compares forms of its model: much work, so few worlds do
 	taking     string
+
+	states bool        // transforms score the last rows of series
+	series modelkey.By // … which are these
+	link   int         // bytes of a transaction of a transform; 0: any number
 }
 
 // simTaking are the ways in which a world takes away what was not read yet.
@@ -51,7 +56,7 @@ var simHappenings = []string{
 	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
 	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
 	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "offsets forgotten", "offsets shown early", "offsets dropped", "models late", "metadata late", "checkpoint of a newer binary",
-	transform.AlarmAnomaly, transform.AlarmDrift, transform.AlarmReturned,
+	transform.AlarmAnomaly, transform.AlarmDrift, transform.AlarmReturned, "score of the last rows", "part of a batch",
 }
 
 func drawWorld(r *rand.Rand) simWorld {
@@ -148,6 +153,9 @@ func (s *sim) disturb() {
 	own := source.Partition{Topic: []string{"snapshots", "checkpoints"}[s.random.IntN(2)]}
 	if s.fleet != nil {
 		own.ID = int32(s.random.IntN(s.inputs))
+	}
+	if s.states && s.chance(2) {
+		own = source.Partition{Topic: s.pipes[0].states(), ID: int32(s.random.IntN(s.inputs))}
 	}
 	if s.foreign && s.chance(100) && len(s.hung) == 0 {
 		limit := simTimeout

@@ -119,9 +119,18 @@ func (e *early) Rewind(ctx context.Context) (at source.Offsets, err error) {
 }
 
 // forgetful is a transform that does not go back, except to the committed offsets.
-type forgetful struct{ *transform.Transform }
+type forgetful struct {
+	*transform.Transform
+	begun bool
+}
 
-func (f forgetful) Rewind(ctx context.Context) (source.Offsets, error) { return f.Committed(ctx) }
+func (f *forgetful) Rewind(ctx context.Context) (source.Offsets, error) {
+	if !f.begun {
+		f.begun = true
+		return f.Transform.Rewind(ctx)
+	}
+	return f.Committed(ctx)
+}
 
 // hasty makes the mistake of a take-over in another order.
 func hasty(ctx context.Context, t *pipeline.Takeover) error {
@@ -297,6 +306,14 @@ func (s *sim) gaps(me *proc, positions *start.Positions, pipe *simPipe) *start.G
 	return g
 }
 
+// Split passes on how a batch is divided.
+func (t threaded) Split(work pipeline.Work, most int) (first, rest pipeline.Work, next source.Offsets) {
+	if s, ok := t.Stage.(pipeline.Splitter); ok {
+		return s.Split(work, most)
+	}
+	return work, pipeline.Work{}, nil
+}
+
 // nowhere is the sink of who does not commit.
 type nowhere struct{}
 
@@ -343,7 +360,8 @@ func (s *sim) transform(me *proc, pipe *simPipe, members pipeline.Members) error
 	})()
 	go func() { defer close(following); _ = follow.Run(ctx) }()
 	defer func() { cancel(); <-following }()
-	shared := simTransform(pipe, follow)
+	shared := s.simTransform(pipe, follow)
+	s.keepsStates(me, pipe, &shared)
 	positions := s.positions(me, pipe, pipe.group, "")
 	positions.Written = s.written(me, pipe.group, pipe.out, pipe.dead)
 	t := &pipeline.Transforms{Members: members, Log: fixtures.Quiet(), Open: func(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
@@ -355,10 +373,10 @@ func (s *sim) transform(me *proc, pipe *simPipe, members pipeline.Members) error
 // simMaxRejects is how many bad messages of the last ten are taken for granted: there is one in all.
 const simMaxRejects = 1
 
-func simTransform(pipe *simPipe, follow *models.Follow) transform.TransformConfig {
+func (w *simWorld) simTransform(pipe *simPipe, follow *models.Follow) transform.TransformConfig {
 	return transform.TransformConfig{
-		Group: pipe.group, Topic: pipe.out, Output: encode.OutputConfig{Column: "lca", Score: true, Passthrough: true},
-		Components: lca.ComponentsAll,
+		Group: pipe.group, Topic: pipe.out, Output: encode.OutputConfig{Column: "lca", Score: true, Recent: w.states, Passthrough: true},
+		Series: w.series, Components: lca.ComponentsAll,
 		DeadLetter: reject.DeadLetter{Topic: pipe.dead, Group: pipe.group, Window: 10, MaxRejects: simMaxRejects, Partitions: 1},
 		Alarms:     pipe.alarms(simRare), Follow: follow, Stats: follow.Stats, Log: fixtures.Quiet(), Now: time.Now,
 	}
@@ -376,9 +394,12 @@ func (s *sim) openTransform(ctx context.Context, me *proc, pipe *simPipe, positi
 			committed := func(ctx context.Context) (source.Offsets, error) {
 				return positions.Open(ctx, s.commits(k), claim, parts)
 			}
-			stage := &transform.Transform{TransformConfig: shared, Committed: committed}
-			if s.mistake == "rejects counted again" {
-				return threaded{forgetful{stage}, thread}, nil
+			stage := &transform.Transform{TransformConfig: shared, Committed: committed, Pace: func() int { return s.link }}
+			switch s.mistake {
+			case "rejects counted again", "states: kept over an abort":
+				return threaded{&forgetful{Transform: stage}, thread}, nil
+			case statesOfAll, noStates:
+				return threaded{&misparted{stage, s}, thread}, nil
 			}
 			return threaded{stage, thread}, nil
 		},

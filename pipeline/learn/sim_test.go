@@ -129,7 +129,9 @@ func simulate(t *testing.T, seed uint64, undisturbed map[bool]*oracle) *sim {
 func execute(t *testing.T, seed uint64, undisturbed map[bool]*oracle, mistake string) (s *sim) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 18))
-		s = newSim(drawWorld(random), random)
+		w := drawWorld(random)
+		w.drawStates(seed, mistake)
+		s = newSim(w, random)
 		s.mistake = mistake
 		s.run()
 		if len(s.broken) == 0 {
@@ -169,6 +171,7 @@ func (s *sim) pipe(p *simPipe) {
 	s.create(p.out, s.inputs+1)
 	s.create(p.dead, 1)
 	s.create(p.told, 1)
+	s.create(p.states(), s.inputs+1)
 	s.pipes = append(s.pipes, p)
 	s.work(p.name+"/learn", func(me *proc) error { return s.learn(me, p) })
 	processes := s.members
