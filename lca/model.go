@@ -349,5 +349,5 @@ type Trial struct {
 	Nu     float64 // ν
 	NuUnit Unit
 	Kernel Kernel
-	NLL    float64 // leave-one-out, on rows of the pool that it was not fitted to unless it is the Beginning, nats per row; +Inf where it collapsed
+	NLL    float64 // leave-one-out, on rows of the pool held out from the fits unless it is the Beginning ("current" and "gaussian" have learnt them), nats per row; +Inf where it collapsed
 }

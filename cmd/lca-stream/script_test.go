@@ -43,7 +43,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("HOME", e.WorkDir)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "produce": produce, "topic": topic(t), "up": up, "says": says, "rows": rows, "arrives": arrives(t), "publish": publish, "grow": grow(t), "forget": forget(t)},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"code": code, "produce": produce, "topic": topic(t), "up": up, "says": says, "rows": rows, "arrives": arrives(t), "publish": publish, "grow": grow(t), "forget": forget(t), "shows": shows},
 	})
 }
 

@@ -175,3 +175,21 @@ func forget(t *testing.T) func(ts *testscript.TestScript, neg bool, args []strin
 		ts.Value("broker").(*kafkatest.Broker).DeleteGroup(t, args[0])
 	}
 }
+
+// shows GROUP TOPIC OFFSET: the broker shows another offset of partition 0 as committed, with the note of the one that was, as one that drops the newest
+// (KAFKA-17507).
+func shows(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: shows group topic offset")
+	}
+	c, topic := ts.Value("broker").(*kafkatest.Broker).Client(), args[1]
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	now, err := c.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: args[0], Topics: map[string][]int{topic: {0}}})
+	ts.Check(err)
+	next, err := strconv.ParseInt(args[2], 10, 64)
+	ts.Check(err)
+	done, err := c.OffsetCommit(ctx, &kafka.OffsetCommitRequest{GroupID: args[0], GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topic: {{Offset: next, Metadata: now.Topics[topic][0].Metadata}}}})
+	ts.Check(err)
+	ts.Check(done.Topics[topic][0].Error)
+}

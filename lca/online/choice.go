@@ -316,7 +316,7 @@ const (
 
 // contest compares candidates for the pool. It has a learner of its own, with a copy of the pool and the moments, so that
 // a candidate is fitted and scored by the same steps as the stream's metric. They are fitted to a part of the pool's rows with
-// the whole pool as neighbours, and judged by the leave-one-out NLL of the other rows:
+// the whole pool as neighbours, and judged by the leave-one-out NLL of the other rows, which the first two have learnt when they came:
 //
 //	current    as it is
 //	gaussian   no Parzen direction: N(μ, C_G + ν_g)

@@ -145,61 +145,70 @@ func (w *Written) since(ctx context.Context, of source.Partition, noted source.S
 // visible whole or not at all: where what it has written is not in a topic, the offset is that of an aborted one, and reading goes on where the
 // transaction before it ended.
 
-// goOn returns where a partition goes on that has a committed offset.
-func (p *Positions) goOn(ctx context.Context, part source.Partition, committed int64, id string) (int64, error) {
+// Why a partition does not go on at its committed offset.
+const (
+	whyOlder   = "the committed offset is older than what is written"
+	whyAborted = "the committed offset is that of an aborted transaction"
+	whyNotLast = "the committed offset is not that of the last committed transaction"
+	whyGone    = "the committed offset is gone, and the start marker says where"
+	whyOthers  = "what is committed is another learner's, and the start marker says where"
+)
+
+// goOn returns where a partition goes on that has a committed offset, and why not there.
+func (p *Positions) goOn(ctx context.Context, part source.Partition, committed int64, id string) (next int64, why string, err error) {
 	if p.Models != "" {
 		return p.atMarker(ctx, part, committed, id)
 	}
 	if p.Written == nil {
-		return committed, nil
+		return committed, "", nil
 	}
 	wrote, noted := p.outputs(part)
 	if !noted { // of an earlier release, or set by hand
 		written, err := p.Written.next(ctx, part, p.counts(part))
 		if err != nil {
-			return 0, err
+			return 0, "", err
 		}
-		p.sayOlder(ctx, part, committed, written)
-		next := max(committed, written)
-		return next, p.beginOutputs(ctx, part, next)
+		next = max(committed, written)
+		return next, p.sayOlder(ctx, part, committed, written), p.beginOutputs(ctx, part, next)
 	}
 	found, err := p.Written.found(ctx, part, &wrote)
 	if err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	next := max(committed, found.end)
+	next = max(committed, found.end)
 	log := p.Log.With("group", p.Group, "partition", part.String(), "committed", committed)
 	switch {
 	case found.whole:
-		p.sayOlder(ctx, part, committed, found.end)
-		return next, p.nameEnds(ctx, part)
+		return next, p.sayOlder(ctx, part, committed, found.end), p.nameEnds(ctx, part)
 	case found.missing:
-		next = found.end
-		log.WarnContext(logs.Unlimited(ctx), "the committed offset is that of an aborted transaction: going on where the outputs end. Brokers before Kafka 3.9.1 may show it (KAFKA-17507)", "offset", next)
+		next, why = found.end, whyAborted
+		log.WarnContext(logs.Unlimited(ctx), why+": going on where the outputs end. Brokers before Kafka 3.9.1 may show it (KAFKA-17507)", "offset", next)
 	default:
 		log.WarnContext(logs.Unlimited(ctx), "it is not certain that the committed offset belongs to a committed transaction, because what it has written may be deleted, or is in other topics by now: going on at it", "offset", next)
 	}
-	return next, p.beginOutputs(ctx, part, next)
+	return next, why, p.beginOutputs(ctx, part, next)
 }
 
-// sayOlder says that more is written than is committed.
-func (p *Positions) sayOlder(ctx context.Context, part source.Partition, committed, written int64) {
-	if written > committed {
-		p.Log.WarnContext(logs.Unlimited(ctx), "the committed offset is older than what is written: going on after that. Brokers before Kafka 4.0 forget the offsets of a transaction when a late request of its former owner arrives",
-			"group", p.Group, "partition", part.String(), "committed", committed, "offset", written)
+// sayOlder says that more is written than is committed, if it is.
+func (p *Positions) sayOlder(ctx context.Context, part source.Partition, committed, written int64) (why string) {
+	if written <= committed {
+		return ""
 	}
+	p.Log.WarnContext(logs.Unlimited(ctx), whyOlder+": going on after that. Brokers before Kafka 4.0 forget the offsets of a transaction when a late request of its former owner arrives",
+		"group", p.Group, "partition", part.String(), "committed", committed, "offset", written)
+	return whyOlder
 }
 
 // atMarker returns where models by key go on. Each of their transactions carries a start marker with the offset that it commits, and a topic shows what is
 // committed alone: so the marker tells which offset was.
-func (p *Positions) atMarker(ctx context.Context, part source.Partition, committed int64, id string) (int64, error) {
+func (p *Positions) atMarker(ctx context.Context, part source.Partition, committed int64, id string) (next int64, why string, err error) {
 	m, ok, err := p.Starts.newest(ctx, p.markerKey(part))
 	if err != nil || !ok || !m.Exact || m.Offset == committed || differ(m.TopicID, id) {
-		return committed, err
+		return committed, "", err
 	}
-	p.Log.WarnContext(logs.Unlimited(ctx), "the committed offset is not that of the last committed transaction: the models go on at its start marker. Brokers before Kafka 3.9.1 may show another (KAFKA-17507)",
+	p.Log.WarnContext(logs.Unlimited(ctx), whyNotLast+": the models go on at its start marker. Brokers before Kafka 3.9.1 may show another (KAFKA-17507)",
 		"group", p.Group, "partition", part.String(), "committed", committed, "offset", m.Offset)
-	return m.Offset, nil
+	return m.Offset, whyNotLast, nil
 }
 
 // outputs returns what is known of the outputs of a partition; false: nothing.

@@ -200,7 +200,7 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 			continue
 		}
 		var err error
-		if next[part], err = p.goOn(ctx, part, next[part], f.topic.ID); err != nil {
+		if next[part], _, err = p.goOn(ctx, part, next[part], f.topic.ID); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -57,10 +57,16 @@ func (k *Known) Take(from *Known, part source.Partition) {
 	}
 }
 
-// Stands returns where partitions go on as things are: at their committed offset, unless that is not the one that counts (goOn), or at their start marker; −1
-// where they have not begun in this topic. It changes and says nothing.
-func (p *Positions) Stands(ctx context.Context, parts []source.Partition) (source.Offsets, error) {
-	at := make(source.Offsets, len(parts))
+// Stand is where a partition goes on as things are; −1: it has not begun in this topic.
+type Stand struct {
+	Next int64
+	Why  string // why not at the committed offset; "": it does, has not begun, or stops because the offset is lost
+}
+
+// Stands returns where partitions go on as things are: at their committed offset, unless that is not the one that counts (goOn), or at their start marker.
+// It changes and says nothing.
+func (p *Positions) Stands(ctx context.Context, parts []source.Partition) (map[source.Partition]Stand, error) {
+	at := make(map[source.Partition]Stand, len(parts))
 	for _, part := range parts {
 		var err error
 		if at[part], err = p.stands(ctx, part); err != nil {
@@ -70,26 +76,41 @@ func (p *Positions) Stands(ctx context.Context, parts []source.Partition) (sourc
 	return at, nil
 }
 
-func (p *Positions) stands(ctx context.Context, part source.Partition) (int64, error) {
+func (p *Positions) stands(ctx context.Context, part source.Partition) (at Stand, err error) {
 	q := &Positions{Places: p.Places, Starts: p.Starts, Group: p.Group, Topic: p.Topic, Models: p.Models, Written: p.Written, Log: slog.New(slog.DiscardHandler)}
 	f, err := q.find(ctx, []source.Partition{part})
 	committed, found := f.committed[part]
 	_, newer := source.ParseNote(committed.Metadata)
 	switch {
 	case found && newer != nil: // of a newer program, which may stand elsewhere
-		return committed.Next, nil
+		return Stand{Next: committed.Next}, nil
 	case found && errors.As(err, new(*reject.Stop)): // of a topic that is gone, or a learner's: what a reset is for
-		return -1, nil
+		return Stand{Next: -1}, nil
 	case err != nil:
-		return 0, err
+		return at, err
 	case committed.Next >= 0 && q.Ours(committed):
-		return q.goOn(ctx, part, committed.Next, f.topic.ID)
+		at.Next, at.Why, err = q.goOn(ctx, part, committed.Next, f.topic.ID)
+		return at, err
 	}
 	seen, err := q.Starts.Read(ctx)
-	if m, begun := seen[q.markerKey(part)]; begun && !differ(m.TopicID, f.topic.ID) {
-		return m.Offset, err
+	m, begun := seen[q.markerKey(part)]
+	if !begun || differ(m.TopicID, f.topic.ID) {
+		return Stand{Next: -1}, err
 	}
-	return -1, err
+	at.Next = m.Offset
+	switch {
+	case committed.Next >= 0:
+		at.Why = whyOthers
+	case q.Models != "":
+		at.Why = whyGone
+	case q.Written != nil && m.Since != nil: // see gone
+		none, err := q.Written.nothing(ctx, part, m.Since)
+		if none {
+			at.Why = whyGone
+		}
+		return at, err
+	}
+	return at, err
 }
 
 // resetTries is how often a reset commits offsets that a broker does not keep. One drops those of a transaction when the completion of the one before

@@ -15,8 +15,8 @@ func (t *town) resets(tt *testing.T, logs *writtenLogs, to int64) error {
 	return p.Reset(tt.Context(), t, source.Offsets{fixtures.Part(0): to}, nil)
 }
 
-// stands returns where events/0 goes on, as a reset says it.
-func stands(t *testing.T, p *Positions) int64 {
+// stands returns where events/0 goes on, and why, as a reset and `offsets show` say it.
+func stands(t *testing.T, p *Positions) Stand {
 	t.Helper()
 	at, err := p.Stands(t.Context(), []source.Partition{fixtures.Part(0)})
 	if err != nil {
@@ -88,23 +88,27 @@ func TestStands(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		do   func(*town, *writtenLogs)
-		want int64
+		want Stand
 	}{
-		"committed": {func(town *town, logs *writtenLogs) { town.shows(t, 5, map[string]int64{"out": 5}) }, 5},
-		"aborted":   {func(town *town, logs *writtenLogs) { town.shows(t, 9, map[string]int64{"out": 9}) }, 5},
+		"committed": {func(town *town, logs *writtenLogs) { town.shows(t, 5, map[string]int64{"out": 5}) }, Stand{Next: 5}},
+		"aborted":   {func(town *town, logs *writtenLogs) { town.shows(t, 9, map[string]int64{"out": 9}) }, Stand{5, whyAborted}},
 		"dropped": {func(town *town, logs *writtenLogs) {
 			logs.add("out", logs.of("g", fixtures.Part(0), 7))
 			town.shows(t, 5, map[string]int64{"out": 5})
-		}, 8},
-		"lost":          {func(town *town, _ *writtenLogs) { clear(town.committed) }, 3},
-		"another topic": {func(town *town, _ *writtenLogs) { town.id = "two" }, -1},
-		"not begun":     {func(town *town, _ *writtenLogs) { clear(town.committed); town.log = nil }, -1},
+		}, Stand{8, whyOlder}},
+		"lost": {func(town *town, _ *writtenLogs) { clear(town.committed) }, Stand{Next: 3}},
+		"lost, and nothing is written": {func(town *town, logs *writtenLogs) {
+			clear(town.committed)
+			logs.logs["out"] = nil
+		}, Stand{3, whyGone}},
+		"another topic": {func(town *town, _ *writtenLogs) { town.id = "two" }, Stand{Next: -1}},
+		"not begun":     {func(town *town, _ *writtenLogs) { clear(town.committed); town.log = nil }, Stand{Next: -1}},
 		"a newer note": {func(town *town, _ *writtenLogs) {
 			town.committed[fixtures.Part(0)] = source.Position{Next: 7, Metadata: `{"v":99}`}
-		}, 7},
+		}, Stand{Next: 7}},
 		"of a learner": {func(town *town, _ *writtenLogs) {
 			town.committed[fixtures.Part(0)] = source.Position{Next: 7, Metadata: source.NewNote("one", "m").String()}
-		}, -1},
+		}, Stand{Next: -1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			town, logs := newTown(), newWrittenLogs()
@@ -114,7 +118,7 @@ func TestStands(t *testing.T) {
 			c.do(town, logs)
 			before, puts := town.committed[fixtures.Part(0)], town.puts
 			if at := stands(t, of(town, logs)); at != c.want {
-				t.Errorf("it stands at %d, want %d", at, c.want)
+				t.Errorf("it stands at %v, want %v", at, c.want)
 			}
 			if town.committed[fixtures.Part(0)] != before || town.puts != puts {
 				t.Error("to ask has changed something")
@@ -126,11 +130,11 @@ func TestStands(t *testing.T) {
 	p := town.opens(t, source.Earliest, "checkpoints/m", 3)
 	town.learns(t, p, 40, true)
 	town.committed[fixtures.Part(0)] = source.Position{Next: 60, Epoch: -1, Metadata: town.committed[fixtures.Part(0)].Metadata} // of an aborted one
-	if at := stands(t, town.keyed(source.Earliest, "checkpoints/m")); at != 40 {
-		t.Errorf("models by key stand at %d, want 40", at)
+	if at := stands(t, town.keyed(source.Earliest, "checkpoints/m")); at != (Stand{40, whyNotLast}) {
+		t.Errorf("models by key stand at %v, want 40", at)
 	}
 	town.learnsOne(t, source.Earliest, 90)
-	if at := stands(t, town.keyed(source.Earliest, "checkpoints/m")); at != 40 {
-		t.Errorf("models by key stand at %d after another learner, want 40", at)
+	if at := stands(t, town.keyed(source.Earliest, "checkpoints/m")); at != (Stand{40, whyOthers}) {
+		t.Errorf("models by key stand at %v after another learner, want 40", at)
 	}
 }

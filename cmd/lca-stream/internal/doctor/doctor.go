@@ -539,8 +539,9 @@ func (d *doctor) tellGaps(p offsets.Partition) {
 			d.warn("positions", "set source.on_gap: skip where `learn` runs apart", what+because, p.Partition, records, stage)
 		}
 	}
-	tell("transform", p.GoneFrom(p.Transform.Offset), true, "")
-	read := p.Transform.Offset != nil && *p.Transform.Offset >= p.Start
+	tell("transform", p.GoneFrom(p.Transform.Next()), true, "")
+	next := p.Transform.Next()
+	read := next != nil && *next >= p.Start
 	tell("learner", p.GoneFrom(p.Learn.Checkpoint), !read, "; that of `run` passes over them, because the transform has read them")
 }
 

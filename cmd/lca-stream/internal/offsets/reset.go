@@ -172,7 +172,7 @@ func (r *reset) transform(ctx context.Context, to source.Offsets) error {
 func (r *reset) move(ctx context.Context, at *start.Positions, p source.Partition, to int64, open func() (*sink.Kafka, error), msgs []sink.Message) (before int64, err error) {
 	if r.dryRun {
 		stood, err := at.Stands(ctx, []source.Partition{p})
-		return stood[p], err
+		return stood[p].Next, err
 	}
 	k, err := open()
 	if err != nil {
@@ -182,7 +182,7 @@ func (r *reset) move(ctx context.Context, at *start.Positions, p source.Partitio
 	if err == nil {
 		err = at.Reset(ctx, k, source.Offsets{p: to}, msgs)
 	}
-	return stood[p], errors.Join(err, k.Close())
+	return stood[p].Next, errors.Join(err, k.Close())
 }
 
 // learn moves the checkpoint; without one it moves the position where the model begins.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,8 +28,9 @@ type Shown struct {
 	Foreign    []string    `json:"foreign_members,omitempty"` // members that are not this program
 	Learners   *int        `json:"learners,omitempty"`        // members of the group of the learners, which model.by has
 	ModelID    string      `json:"model_id"`
-	Fault      string      `json:"fault,omitempty"` // why the checkpoint cannot be read
-	Cause      error       `json:"-"`               // … as an error
+	Fault      string      `json:"fault,omitempty"`  // why the checkpoint cannot be read
+	Cause      error       `json:"-"`                // … as an error
+	Unsure     string      `json:"unsure,omitempty"` // why it is not known where a take-over would go on
 	Partitions []Partition `json:"partitions"`
 }
 
@@ -49,6 +51,8 @@ type Place struct {
 	TopicID    string `json:"topic_id,omitempty"` // committed with the offset
 	Marker     *int64 `json:"marker"`             // of the start marker
 	Other      *int64 `json:"other,omitempty"`    // committed by another learner in the group of these models by key: they do not go by it
+	GoesOn     *int64 `json:"goes_on,omitempty"`  // where a take-over goes on, if that is not the committed offset …
+	Because    string `json:"because,omitempty"`  // … and why
 }
 
 func offsetsShowCommand(p *app.Program) *cobra.Command {
@@ -56,7 +60,8 @@ func offsetsShowCommand(p *app.Program) *cobra.Command {
 		Use:   "show",
 		Short: "Show where transform and learner read on",
 		Long: `Shows for each partition of the source topic what it holds, what the transform's group and the learner's
-have committed, the offset of the learner's checkpoint, lags, topic ids and start markers.`,
+have committed, the offset of the learner's checkpoint, lags, topic ids and start markers. Where a take-over would
+not go on at the committed offset, it says where, and why.`,
 		Example: "  lca-stream offsets show -c stream.yaml",
 	}
 	o := p.ConfigFlags(c)
@@ -115,14 +120,74 @@ func Show(ctx context.Context, s *system.System) (*Shown, error) {
 	}
 	for _, p := range transform.Topic.Partitions {
 		row := Partition{Partition: p.ID, Start: first[p], End: end[p], Transform: placeOf(&transform, p), Learn: placeOf(&learn, p)}
-		row.Transform.Lag = lagOf(row.Transform.Offset, end[p])
 		if at, ok := saved[p]; ok {
 			row.Learn.Checkpoint = &at
 		}
-		row.Learn.Lag = lagOf(row.Learn.Checkpoint, end[p])
 		all.Partitions = append(all.Partitions, row)
 	}
+	if err := all.lookOn(ctx, s); err != nil {
+		all.Unsure = s.Cluster.Explain(err).Error()
+	}
+	for i := range all.Partitions {
+		p := &all.Partitions[i]
+		if p.Learn.GoesOn != nil {
+			p.Learn.Checkpoint = p.Learn.GoesOn
+		}
+		p.Transform.Lag, p.Learn.Lag = lagOf(p.Transform.Next(), p.End), lagOf(p.Learn.Checkpoint, p.End)
+	}
 	return all, nil
+}
+
+// lookFor bounds how long it is looked for where a take-over would go on: a transaction may be open.
+const lookFor = 15 * time.Second
+
+// lookOn looks where a take-over would go on.
+func (all *Shown) lookOn(ctx context.Context, s *system.System) error {
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	written, err := s.Ends(ctx)
+	var out []source.Partition
+	if written != nil && err == nil {
+		out, err = s.Partitions(ctx, s.Config.Transform.Topic)
+	}
+	for i := range all.Partitions {
+		p := &all.Partitions[i]
+		part := source.Partition{Topic: all.Topic, ID: p.Partition}
+		if err == nil && int(p.Partition) < len(out) { // else topics check says that the source has more
+			at := s.PositionsIn(part, all.Group, "")
+			at.Written = written
+			err = p.Transform.lookOn(ctx, s, at, part)
+		}
+		if err == nil && s.Keyed() && (p.Learn.Offset != nil || p.Learn.Marker != nil) {
+			err = p.Learn.lookOn(ctx, s, s.KeyedPositions(p.Partition), part)
+		}
+	}
+	return err
+}
+
+// lookOn looks twice: a process at work moves in between, and then what the first look has found says nothing.
+func (s *Place) lookOn(ctx context.Context, sys *system.System, at *start.Positions, part source.Partition) error {
+	at.Places = system.Places{Cluster: sys.Cluster, Looks: true}
+	first, err := at.Stands(ctx, []source.Partition{part})
+	if err != nil || first[part].Why == "" {
+		return err
+	}
+	found, err := at.Stands(ctx, []source.Partition{part})
+	if now := found[part]; err == nil && now == first[part] {
+		s.GoesOn, s.Because = &now.Next, now.Why
+	}
+	return err
+}
+
+// Next is where a take-over goes on, as far as that is known.
+func (s *Place) Next() *int64 {
+	switch {
+	case s.GoesOn != nil:
+		return s.GoesOn
+	case s.Checkpoint != nil: // a learner goes by it
+		return s.Checkpoint
+	}
+	return s.Offset
 }
 
 // resumes returns where the learner reads on: the offsets of its checkpoint, or with model.by what it has committed.
@@ -201,7 +266,23 @@ func writeOffsets(w io.Writer, all *Shown) error {
 		fmt.Fprintf(t, "\t%s\t%s\t%s\t%s\t%s", number(p.Learn.Checkpoint), number(p.Learn.Lag), number(p.Learn.Offset), number(p.Learn.Marker), sameID(p.Learn.TopicID, all.TopicID))
 		fmt.Fprintln(t)
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, p := range all.Partitions {
+		for _, stage := range []struct {
+			name string
+			Place
+		}{{stageTransform, p.Transform}, {stageLearn, p.Learn}} {
+			if stage.GoesOn != nil {
+				fmt.Fprintf(w, "partition %d, %s: goes on at %d: %s\n", p.Partition, stage.name, *stage.GoesOn, stage.Because)
+			}
+		}
+	}
+	if all.Unsure != "" {
+		fmt.Fprintf(w, "where a take-over goes on is not known: %s\n", terminal.Line(all.Unsure))
+	}
+	return nil
 }
 
 func number(n *int64) string {
@@ -226,14 +307,10 @@ func (s Place) Wrong(p Partition, topicID string) string {
 	switch {
 	case s.TopicID != "" && topicID != "" && s.TopicID != topicID:
 		return "the position is of a topic of the same name that was deleted since"
-	case s.Offset == nil && s.Checkpoint == nil && s.Marker != nil:
+	case s.Next() == nil && s.Marker != nil:
 		return "it has begun, and its committed offset is gone"
 	}
-	at := s.Checkpoint // a learner goes by its checkpoint
-	if at == nil {
-		at = s.Offset
-	}
-	if at != nil && *at > p.End {
+	if at := s.Next(); at != nil && *at > p.End {
 		return fmt.Sprintf("it would read on at %d, and the partition ends at %d", *at, p.End)
 	}
 	return ""

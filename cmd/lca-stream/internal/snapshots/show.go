@@ -147,7 +147,7 @@ func chosen(c *lca.Choice) string {
 		return ""
 	}
 	var b strings.Builder
-	judged := "of the neighbours that a candidate was not fitted to"
+	judged := "of neighbours held out from the fits; current and gaussian have learnt them"
 	if c.Beginning() {
 		judged = "of these rows, each without itself, and of the numbers fitted to them"
 	}

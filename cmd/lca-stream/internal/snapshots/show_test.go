@@ -21,7 +21,7 @@ func TestChosen(t *testing.T) {
 		{"none", nil, ""},
 		{"a beginning", &lca.Choice{Rows: 400, Candidates: trials(lca.FirstFit)}, "\nchosen       first fit, after 400 rows; nats/row of these rows, each without itself, and of the numbers fitted to them:\n" +
 			"  first fit      5.905  3 Parzen, ν 0.01 (covariance), gaussian\n  gaussian   collapsed  0 Parzen, ν 0.01 (covariance), gaussian\n"},
-		{"a comparison", &lca.Choice{Rows: 3000, Candidates: trials("current")}, "\nchosen       current, after 3000 rows; nats/row of the neighbours that a candidate was not fitted to:\n" +
+		{"a comparison", &lca.Choice{Rows: 3000, Candidates: trials("current")}, "\nchosen       current, after 3000 rows; nats/row of neighbours held out from the fits; current and gaussian have learnt them:\n" +
 			"  current       5.905  3 Parzen, ν 0.01 (covariance), gaussian\n  gaussian  collapsed  0 Parzen, ν 0.01 (covariance), gaussian\n"},
 	} {
 		if got := chosen(c.choice); got != c.want {

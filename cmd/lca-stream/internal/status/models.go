@@ -33,7 +33,7 @@ type Model struct {
 // Choice says which settings were compared, and which was taken.
 type Choice struct {
 	Rows       uint64  `json:"rows"`                // learnt when they were compared
-	Beginning  bool    `json:"beginning,omitempty"` // by the rows that they were fitted to; otherwise by others
+	Beginning  bool    `json:"beginning,omitempty"` // by the rows that they were fitted to; otherwise by rows held out
 	Candidates []Trial `json:"candidates"`
 }
 

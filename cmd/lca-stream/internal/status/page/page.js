@@ -174,7 +174,7 @@ function choice(c) {
   const taken = c.candidates.find(t => t.taken), before = c.candidates[0], most = 8;
   const best = [...c.candidates].sort((a, b) => (a.nll ?? Infinity) - (b.nll ?? Infinity)).filter((t, i) => i < most || t.taken);
   const passed = best.some(t => t.nll < taken.nll) ? 'lower is better, but what is lower than the one taken does not lead surely, or leads by little with narrower kernels:' : 'lower is better:';
-  const judged = c.beginning ? 'on these rows, each without itself' : 'on rows that they were not fitted to', stays = c.beginning ? 'The model begins with the first fit. ' : 'The current one stays. ';
+  const judged = c.beginning ? 'on these rows, each without itself' : 'on rows held out from the fits, which the first and the Gaussian have learnt', stays = c.beginning ? 'The model begins with the first fit. ' : 'The current one stays. ';
   put('choice-about', `After ${whole(c.rows)} rows, ${c.candidates.length} settings were compared ${judged}. ` +
     (taken === before ? stays : `Taken: ${taken.name}, ${num(before.nll - taken.nll)} nats per row better. `) + `The best ${best.length}; ${passed}`);
   $('choice').replaceChildren(...best.map(t => {
