@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 const (
@@ -596,18 +597,18 @@ func (l *Learner) use(r recipe) {
 }
 
 // write stores the settings that the data may choose.
-func (r recipe) write(w *writer) {
-	w.f64(r.nu)
-	w.u64(uint64(r.unit))
-	w.u64(uint64(r.kernel))
-	w.count(r.dof)
+func (r recipe) write(w *state.Writer) {
+	w.F64(r.nu)
+	w.U64(uint64(r.unit))
+	w.U64(uint64(r.kernel))
+	w.Count(r.dof)
 }
 
 func readRecipe(r *reader) recipe {
-	out := recipe{nu: r.f64(), unit: lca.Unit(r.u64()), kernel: lca.Kernel(r.u64()), dof: int(r.u64())}
-	if r.err == nil && (!(out.nu >= 0) || !known(out.unit, lca.ParseUnit) || !known(out.kernel, lca.ParseKernel) || out.dof < 0 || out.dof > lca.MostDOF ||
+	out := recipe{nu: r.F64(), unit: lca.Unit(r.U64()), kernel: lca.Kernel(r.U64()), dof: int(r.U64())}
+	if r.Err == nil && (!(out.nu >= 0) || !known(out.unit, lca.ParseUnit) || !known(out.kernel, lca.ParseKernel) || out.dof < 0 || out.dof > lca.MostDOF ||
 		(out.kernel == lca.KernelStudent) != (out.dof > 0)) {
-		r.err = fmt.Errorf("settings %+v", out)
+		r.Err = fmt.Errorf("settings %+v", out)
 	}
 	return out
 }

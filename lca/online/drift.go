@@ -9,6 +9,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 const (
@@ -163,8 +164,8 @@ func (q *quietColumns) clone() quietColumns {
 	return quietColumns{columns: slices.Clone(q.columns), outside: q.outside}
 }
 
-func (q *quietColumns) write(w *writer) {
-	w.count(len(q.columns))
+func (q *quietColumns) write(w *state.Writer) {
+	w.Count(len(q.columns))
 	for k := range q.columns {
 		q.columns[k].write(w)
 	}
@@ -172,9 +173,9 @@ func (q *quietColumns) write(w *writer) {
 }
 
 func (q *quietColumns) read(r *reader, dim int) {
-	n := r.count(24)
-	if r.err == nil && n != 0 && n != dim {
-		r.err = fmt.Errorf("mean squares of %d columns, want %d", n, dim)
+	n := r.Count(24)
+	if r.Err == nil && n != 0 && n != dim {
+		r.Err = fmt.Errorf("mean squares of %d columns, want %d", n, dim)
 	}
 	q.columns = nil
 	for range n {

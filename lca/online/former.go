@@ -8,6 +8,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 const (
@@ -224,21 +225,21 @@ func (d *level) moveTo(was, now []float64, rows float64) {
 }
 
 // write appends the former regimes. Their metrics follow from the rest, and are found again by read.
-func (f *formers) write(w *writer) {
-	w.u64(f.turned)
-	w.flag(f.left)
-	w.u64(f.began)
-	w.flag(f.brief)
-	w.count(len(f.regimes))
+func (f *formers) write(w *state.Writer) {
+	w.U64(f.turned)
+	w.Flag(f.left)
+	w.U64(f.began)
+	w.Flag(f.brief)
+	w.Count(len(f.regimes))
 	for i := range f.regimes {
 		r := &f.regimes[i]
-		w.u64(r.since)
+		w.U64(r.since)
 		r.settings.write(w)
 		writeChoice(w, r.chosen)
 		r.pool.write(w)
 		r.moments.write(w)
-		w.floats(r.cl)
-		w.count(r.metric.parzen)
+		w.Floats(r.cl)
+		w.Count(r.metric.parzen)
 		r.drift.write(w)
 		r.aligned.write(w)
 		r.gap.write(w)
@@ -249,27 +250,27 @@ func (f *formers) write(w *writer) {
 // readFormers reads the former regimes, each in the place of the current one, which must have been read.
 func (l *Learner) readFormers(r *reader) {
 	current, d := former{l.regime, l.counts.Since}, l.cfg.Dim
-	l.former.turned, l.former.left = r.u64(), r.flag()
-	l.former.began, l.former.brief = r.u64(), r.flag()
-	for n := r.count(8 * d * d); r.err == nil && len(l.former.regimes) < n; {
-		l.counts.Since = r.u64()
+	l.former.turned, l.former.left = r.U64(), r.Flag()
+	l.former.began, l.former.brief = r.U64(), r.Flag()
+	for n := r.Count(8 * d * d); r.Err == nil && len(l.former.regimes) < n; {
+		l.counts.Since = r.U64()
 		l.regime = emptyRegime(l.cfg)
 		l.restore(readRecipe(r))
 		l.chosen = readChoice(r)
 		l.pool.read(r)
 		l.moments.read(r)
-		l.cl = r.sized("C_L", d*d)
-		parzen := int(r.u64())
+		l.cl = r.Sized("C_L", d*d)
+		parzen := int(r.U64())
 		l.drift.read(r, d)
 		l.aligned.read(r, d)
 		l.gap.read(r, d)
 		l.gate.read(r)
 		switch {
-		case r.err != nil:
+		case r.Err != nil:
 		case l.pool.len() == 0 || parzen < 0 || parzen > d:
-			r.err = fmt.Errorf("a former metric with %d neighbours and d_P = %d", l.pool.len(), parzen)
+			r.Err = fmt.Errorf("a former metric with %d neighbours and d_P = %d", l.pool.len(), parzen)
 		case l.findFirstSplit(parzen) != nil:
-			r.err = errors.New("a former C_L that is not positive definite")
+			r.Err = errors.New("a former C_L that is not positive definite")
 		}
 		l.former.regimes = append(l.former.regimes, former{l.regime, l.counts.Since})
 	}

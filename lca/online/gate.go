@@ -197,8 +197,8 @@ func tooManyFar(far, rows int) bool { return float64(far) > manyRows*float64(row
 const absurd = 1e140
 
 // check refuses a minibatch that cannot be learnt, before any state changes. It returns its rows, row-major, and the
-// magnitude of its largest number.
-func (l *Learner) check(x *mat.Dense, ids []uint64, partitions []int32) (rows []float64, largest magnitude, err error) {
+// magnitude of its largest number. With series, rows may have nulls.
+func (l *Learner) check(x *mat.Dense, ids []uint64, partitions []int32, series []uint64) (rows []float64, largest magnitude, err error) {
 	n, d := x.Dims()
 	if d != l.cfg.Dim {
 		return nil, 0, fmt.Errorf("lca: minibatch has %d columns, the learner %d: start a new model for other features", d, l.cfg.Dim)
@@ -208,6 +208,9 @@ func (l *Learner) check(x *mat.Dense, ids []uint64, partitions []int32) (rows []
 	}
 	if partitions != nil && len(partitions) != n {
 		return nil, 0, fmt.Errorf("lca: minibatch has %d rows and %d partitions", n, len(partitions))
+	}
+	if series != nil && len(series) != n {
+		return nil, 0, fmt.Errorf("lca: minibatch has %d rows and %d series", n, len(series))
 	}
 	raw := x.RawMatrix()
 	rows = raw.Data[:n*d]
@@ -222,15 +225,14 @@ func (l *Learner) check(x *mat.Dense, ids []uint64, partitions []int32) (rows []
 		return rows, largest, nil
 	}
 	for i, v := range rows {
-		if v-v != 0 { // NaN or an infinity
-			err = fmt.Errorf("lca: minibatch row %d, column %d is %v: leave such rows out", i/d, i%d, v)
-			break
+		if v-v != 0 && (v == v || series == nil) { // NaN or an infinity
+			return nil, 0, fmt.Errorf("lca: minibatch row %d, column %d is %v: leave such rows out", i/d, i%d, v)
 		}
 	}
-	return nil, 0, err
+	return rows, largest, nil
 }
 
-// sanitise returns the rows whose squares do not overflow, with their identities and places; without ids it makes some.
+// sanitise returns the rows without nulls whose squares do not overflow, with their identities and places; without ids it makes some.
 func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, largest magnitude, s *Step) batch {
 	d := l.cfg.Dim
 	n := len(rows) / d
@@ -242,8 +244,17 @@ func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, lar
 		}
 		ids = l.ids
 	}
-	l.places = linalg.Resize(l.places, n)
+	l.places, l.kept = linalg.Resize(l.places, n), l.kept[:0]
 	for i := range n {
+		if largest > magnitudeOf(absurd) {
+			switch most := largestOf(rows[i*d : (i+1)*d]); {
+			case most > magnitudeOf(math.Inf(1)): // it is as if the row were not there
+				s.Rows--
+				continue
+			case most <= magnitudeOf(absurd):
+				l.kept = append(l.kept, i)
+			}
+		}
 		partition := int32(0)
 		if partitions != nil {
 			partition = partitions[i]
@@ -254,13 +265,7 @@ func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, lar
 	if largest <= magnitudeOf(absurd) {
 		return b
 	}
-	l.kept = l.kept[:0]
-	for i := range n {
-		if largestOf(rows[i*d:(i+1)*d]) <= magnitudeOf(absurd) {
-			l.kept = append(l.kept, i)
-		}
-	}
-	s.Gated = n - len(l.kept)
+	s.Gated = s.Rows - len(l.kept)
 	return new(batch).pick(b, l.kept, d)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 // admitNats is by how much −log p of the pool's rows may rise, in the mean, when held rows enter the pool.
@@ -182,13 +183,13 @@ func (k *lockout) watch(s *Step, rows int, restarts bool) (alarm bool) {
 	return alarm
 }
 
-func (k *lockout) write(w *writer) {
-	w.u64(k.rows)
-	w.u64(k.refused)
-	w.flag(k.tripped)
-	w.u64(k.lasting)
+func (k *lockout) write(w *state.Writer) {
+	w.U64(k.rows)
+	w.U64(k.refused)
+	w.Flag(k.tripped)
+	w.U64(k.lasting)
 }
 
 func (k *lockout) read(r *reader) {
-	*k = lockout{rows: r.u64(), refused: r.u64(), tripped: r.flag(), lasting: r.u64()}
+	*k = lockout{rows: r.U64(), refused: r.U64(), tripped: r.Flag(), lasting: r.U64()}
 }

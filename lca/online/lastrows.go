@@ -1,40 +1,108 @@
 package online
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
-// lastRows learns what scores the last rows of a series. The series of a learner are the partitions of its rows: a model by key is of one series in each.
+const (
+	mostSeries = 4096 // of which a learner keeps the last rows: those whose identity has the least hash. The choice depends on nothing else
+	// seriesBytes bounds what they take: with more than about 42 columns they are fewer.
+	seriesBytes = 4 << 20
+)
+
+// SeriesBytes is about how many bytes of a state the series of a learner take at most, in memory and in a checkpoint.
+func SeriesBytes(dim int) int {
+	if dim > recent.MostColumns {
+		return 0
+	}
+	return seriesLimit(dim) * oneSeries(dim)
+}
+
+// oneSeries is what a state has of a series.
+func oneSeries(dim int) int { return 8 + recent.SeriesBytes(dim) }
+
+// seriesLimit is how many series a learner keeps.
+func seriesLimit(dim int) int { return min(mostSeries, seriesBytes/oneSeries(dim)) }
+
+// lastRows learns what scores the last rows of a series.
 type lastRows struct {
 	learner *recent.Learner // nil: off
-	series  map[int32]*recent.Series
-	over    bool // the rows come again, and are known
+	series  map[uint64]*recent.Series
+	kept    []uint64 // identities of the series once they are as many as there may be, the one with the greatest hash on top
+	over    bool     // the rows come again, and are known
 
+	rows  []float64
 	turns []*recent.Series // of the rows of a minibatch
 }
 
-// learn learns rows, which include those that the gate refuses: what keeps a fault out of the moments is its score.
-func (r *lastRows) learn(b batch) {
-	if r.learner == nil || r.over || b.len() == 0 {
+// learn learns rows, which include those that the gate refuses: what keeps a fault out of the moments is its score. A row of a series that is not
+// kept is not learnt.
+func (r *lastRows) learn(x []float64, series []uint64, dim int) {
+	if r.learner == nil || r.over {
 		return
 	}
-	r.turns = r.turns[:0]
-	for _, p := range b.places {
-		s := r.series[p.partition]
+	all := len(series) == len(x)/dim
+	r.turns, r.rows = r.turns[:0], r.rows[:0]
+	for i, id := range series {
+		s := r.of(id, dim)
 		if s == nil {
-			if r.series == nil {
-				r.series = map[int32]*recent.Series{}
+			if all {
+				all, r.rows = false, append(r.rows, x[:i*dim]...)
 			}
-			s = new(recent.Series)
-			r.series[p.partition] = s
+			continue
 		}
-		r.turns = append(r.turns, s)
+		if r.turns = append(r.turns, s); !all {
+			r.rows = append(r.rows, x[i*dim:(i+1)*dim]...)
+		}
 	}
-	r.learner.Learn(b.x, r.turns)
+	if !all {
+		x = r.rows
+	}
+	r.learner.Learn(x, r.turns)
+}
+
+// seriesOf returns the identities of the series of n rows, where none are given.
+func (l *Learner) seriesOf(series []uint64, partitions []int32, n int) []uint64 {
+	if series != nil || l.recent.learner == nil {
+		return series
+	}
+	l.series = l.series[:0]
+	for i := range n {
+		id := uint64(0)
+		if partitions != nil {
+			id = uint64(partitions[i])
+		}
+		l.series = append(l.series, id)
+	}
+	return l.series
+}
+
+// of returns the series with an identity; nil: it is not kept.
+func (r *lastRows) of(id uint64, dim int) *recent.Series {
+	s := r.series[id]
+	if s != nil {
+		return s
+	}
+	i, _ := slices.BinarySearchFunc(r.kept, mix(id), func(kept, hash uint64) int { return cmp.Compare(mix(kept), hash) })
+	if most := seriesLimit(dim); len(r.kept) >= most {
+		if i == most {
+			return nil
+		}
+		delete(r.series, r.kept[most-1])
+		r.kept = r.kept[:most-1]
+	}
+	if r.series == nil {
+		r.series = map[uint64]*recent.Series{}
+	}
+	s = new(recent.Series)
+	r.series[id], r.kept = s, slices.Insert(r.kept, i, id)
+	return s
 }
 
 // evaluator returns what scores rows now; nil where nothing does.
@@ -52,46 +120,47 @@ func (r *lastRows) settle() {
 	}
 }
 
-func (r *lastRows) write(w *writer) {
-	w.flag(r.learner != nil)
-	w.flag(r.over)
+func (r *lastRows) write(w *state.Writer) {
+	w.Flag(r.learner != nil)
+	w.Flag(r.over)
 	if r.learner == nil {
 		return
 	}
-	w.b, _ = r.learner.AppendBinary(w.b)
-	w.count(len(r.series))
-	for _, partition := range slices.Sorted(maps.Keys(r.series)) {
-		w.u64(uint64(partition))
-		w.b, _ = r.series[partition].AppendBinary(w.b)
+	w.B, _ = r.learner.AppendBinary(w.B)
+	w.Count(len(r.series))
+	for _, id := range slices.Sorted(maps.Keys(r.series)) {
+		w.U64(id)
+		w.B, _ = r.series[id].AppendBinary(w.B)
 	}
 }
 
 // read leaves what a learner does not want unused, and a learner of which a state knows nothing as it is.
 func (r *lastRows) read(from *reader, dim int) {
-	known, over := from.flag(), from.flag()
-	if from.err != nil || !known {
+	known, over := from.Flag(), from.Flag()
+	if from.Err != nil || !known {
 		return
 	}
-	learner, rest, err := recent.ReadLearner(from.b, dim)
-	if from.err, from.b = err, rest; err != nil {
+	next := lastRows{over: over}
+	var err error
+	if next.learner, from.B, err = recent.ReadLearner(from.B, dim); err != nil {
+		from.Err = err
 		return
 	}
-	series := map[int32]*recent.Series{}
-	for range from.count(32) {
-		partition := int32(from.u64())
-		s, rest, err := recent.ReadSeries(from.b)
+	for range from.Count(oneSeries(0)) {
+		id := from.U64()
+		s, rest, err := recent.ReadSeries(from.B)
 		if err == nil && s.Rows > 0 && len(s.Short) != dim {
 			err = errors.New("the series of other columns")
 		}
-		if from.err == nil {
-			from.err = err
-		}
-		if from.b = rest; from.err != nil {
+		if from.Fail(err); from.Err != nil {
 			return
 		}
-		series[partition] = s
+		from.B = rest
+		if kept := next.of(id, dim); kept != nil {
+			*kept = *s
+		}
 	}
 	if r.learner != nil {
-		r.learner, r.series, r.over = learner, series, over
+		*r = next
 	}
 }

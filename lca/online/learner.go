@@ -61,7 +61,7 @@ type Learner struct {
 type buffers struct {
 	m1, m2, global   []float64
 	rows             []float64
-	ids              []uint64
+	ids, series      []uint64
 	places           []place
 	inside, sifted   batch
 	inTime           inTime
@@ -126,14 +126,21 @@ func emptyRegime(c Config) regime {
 //
 // A row with a NaN or an infinity is an error that leaves the state untouched. x is not kept.
 func (l *Learner) Learn(x *mat.Dense, ids []uint64, partitions []int32) (Step, error) {
-	rows, largest, err := l.check(x, ids, partitions)
+	return l.LearnSeries(x, ids, partitions, nil)
+}
+
+// LearnSeries is Learn, where the identities of series say which rows are one after the other, for what scores the last rows of a series (package recent). nil:
+// the rows of a partition are a series, whose identity is the number of the partition. With series, a row may have a NaN for a null: it moves its series
+// on, and besides that it is as if it were not there.
+func (l *Learner) LearnSeries(x *mat.Dense, ids []uint64, partitions []int32, series []uint64) (Step, error) {
+	rows, largest, err := l.check(x, ids, partitions, series)
 	if err != nil {
 		return Step{}, err
 	}
 	s := Step{NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(), Discount: 1}
 	b := l.sanitise(rows, ids, partitions, largest, &s)
 	l.counts.Rows += uint64(s.Rows)
-	l.recent.learn(b)
+	l.recent.learn(rows, l.seriesOf(series, partitions, len(rows)/l.cfg.Dim), l.cfg.Dim)
 	switch {
 	case b.len() == 0:
 		l.counts.Gated += uint64(s.Gated)

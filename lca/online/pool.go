@@ -10,6 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/internal/enum"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 // PoolKind is the rule by which a stream's rows become neighbours.
@@ -290,14 +291,14 @@ func (c *clocks) next(partition int32) place {
 	return p
 }
 
-func (b *batch) write(w *writer) {
-	w.rows(b.x)
-	w.words(b.ids)
+func (b *batch) write(w *state.Writer) {
+	w.Rows(b.x)
+	w.Words(b.ids)
 	writePlaces(w, b.places)
 }
 
 func readBatch(r *reader) (b batch) {
-	b.x, b.ids = r.rows(), r.words()
+	b.x, b.ids = r.Rows(), r.Words()
 	b.places = readPlaces(r, len(b.ids))
 	return b
 }
@@ -305,11 +306,11 @@ func readBatch(r *reader) (b batch) {
 // valid reports whether the parts agree in number.
 func (b *batch) valid(dim int) bool { return len(b.x) == len(b.ids)*dim && len(b.places) == len(b.ids) }
 
-func writePlaces(w *writer, places []place) {
-	w.count(len(places))
+func writePlaces(w *state.Writer, places []place) {
+	w.Count(len(places))
 	for _, p := range places {
-		w.varint(uint64(uint32(p.partition)))
-		w.varint(p.at)
+		w.Varint(uint64(uint32(p.partition)))
+		w.Varint(p.at)
 	}
 }
 
@@ -322,9 +323,9 @@ func readPlaces(r *reader, n int) []place {
 		}
 		return out
 	}
-	out := make([]place, r.count(2))
+	out := make([]place, r.Count(2))
 	for i := range out {
-		out[i] = place{partition: int32(uint32(r.varint())), at: r.varint()}
+		out[i] = place{partition: int32(uint32(r.Varint())), at: r.Varint()}
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 const (
@@ -186,18 +187,18 @@ func (l *Learner) levelOfBoth(b batch, first int, share float64) {
 	l.drift.nll = level{seen: driftSettle, mean: mean, variance: between + max(one.variance, other.variance), floor: between}
 }
 
-func (k *recurring) write(w *writer) {
+func (k *recurring) write(w *state.Writer) {
 	k.rows.write(w)
-	w.words(k.episodes)
-	w.u64(k.episode)
-	w.u64(k.released)
-	w.u64(k.since)
-	w.u64(k.normal)
+	w.Words(k.episodes)
+	w.U64(k.episode)
+	w.U64(k.released)
+	w.U64(k.since)
+	w.U64(k.normal)
 }
 
 func (k *recurring) read(r *reader, dim int) {
-	*k = recurring{rows: readBatch(r), episodes: r.words(), episode: r.u64(), released: r.u64(), since: r.u64(), normal: r.u64()}
-	if r.err == nil && (!k.rows.valid(dim) || len(k.episodes) != k.rows.len()) {
-		r.err = fmt.Errorf("%d released rows, of %d times", k.rows.len(), len(k.episodes))
+	*k = recurring{rows: readBatch(r), episodes: r.Words(), episode: r.U64(), released: r.U64(), since: r.U64(), normal: r.U64()}
+	if r.Err == nil && (!k.rows.valid(dim) || len(k.episodes) != k.rows.len()) {
+		r.Err = fmt.Errorf("%d released rows, of %d times", k.rows.len(), len(k.episodes))
 	}
 }

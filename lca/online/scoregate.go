@@ -6,6 +6,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 const (
@@ -139,12 +140,12 @@ func (l *Learner) insideGate(b batch) []int {
 	return kept
 }
 
-func (g *scoreGate) write(w *writer) {
-	w.f64(g.limit)
-	w.u64(g.turn)
+func (g *scoreGate) write(w *state.Writer) {
+	w.F64(g.limit)
+	w.U64(g.turn)
 }
 
-func (g *scoreGate) read(r *reader) { *g = scoreGate{limit: r.f64(), turn: r.u64()} }
+func (g *scoreGate) read(r *reader) { *g = scoreGate{limit: r.F64(), turn: r.U64()} }
 
 const (
 	// The tail is fitted to the scores between these quantiles, and what is above the second counts by number alone.

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"math"
 	"runtime"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 // The state of a Learner, little-endian:
@@ -64,7 +64,7 @@ import (
 //	known     flag whether what was known is kept, and held is what was refused last; share of the last rows beyond a gate for Gaussian tails f64
 //
 //	recent    flag whether the last rows are scored, flag whether they come again, and unless they are not: as recent.Learner writes it, number of series u64,
-//	          and of each partition u64, and as recent.Series writes it
+//	          and of each, ascending, its identity u64, and as recent.Series writes it
 //
 // Version 9, of the second edition, ends before recent. The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
 // NLL, without the least variance; no places; no settings; in choice, after the rows, d_P u64 and C_L f×d² or f×0; and
@@ -89,12 +89,12 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	const matrices = 8 // of d², about
 	b = slices.Grow(b, 8*(matrices*l.cfg.Dim*l.cfg.Dim+len(l.pool.rows)+len(l.warm.x)+1024))
 	b = append(b, make([]byte, stateHeader)...)
-	w := &writer{b: b}
+	w := &state.Writer{B: b}
 	for _, s := range origin() {
-		w.text(s)
+		w.Text(s)
 	}
 	for _, v := range l.shape() {
-		w.u64(v)
+		w.U64(v)
 	}
 	l.counts.write(w)
 	l.running.write(w)
@@ -103,12 +103,12 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.pool.write(w)
 	l.moments.write(w)
 	l.cfg.recipe().write(w)
-	w.floats(l.cl)
-	w.flag(l.metric != nil)
+	w.Floats(l.cl)
+	w.Flag(l.metric != nil)
 	if l.metric != nil {
 		l.metric.write(w)
 	}
-	w.flag(l.split)
+	w.Flag(l.split)
 	l.aligned.write(w)
 	l.choice.write(w)
 	writeChoice(w, l.chosen)
@@ -119,11 +119,11 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.lockout.write(w)
 	l.recurring.write(w)
 	l.former.write(w)
-	w.flag(l.keepsKnown())
-	w.f64(l.tailNeed)
+	w.Flag(l.keepsKnown())
+	w.F64(l.tailNeed)
 	l.recent.write(w)
 
-	b = w.b
+	b = w.B
 	body := b[start+stateHeader:]
 	head := append(b[start:start], stateMagic...)
 	head = binary.LittleEndian.AppendUint32(head, stateVersion)
@@ -147,12 +147,12 @@ func (l *Learner) UnmarshalBinary(b []byte) error {
 	if err != nil {
 		return err
 	}
-	r := &reader{b: body, version: binary.LittleEndian.Uint32(b[8:])}
-	if next.read(r); r.err == nil && len(r.b) > 0 {
-		r.err = fmt.Errorf("%d bytes too many", len(r.b))
+	r := &reader{Reader: state.Reader{B: body}, version: binary.LittleEndian.Uint32(b[8:])}
+	if next.read(r); r.Err == nil && len(r.B) > 0 {
+		r.Err = fmt.Errorf("%d bytes too many", len(r.B))
 	}
-	if r.err != nil {
-		return fmt.Errorf("lca: state: %w", r.err)
+	if r.Err != nil {
+		return fmt.Errorf("lca: state: %w", r.Err)
 	}
 	l.choice.drop()
 	*l = *next
@@ -190,8 +190,8 @@ func StateOrigin(b []byte) (Origin, error) {
 	if err != nil {
 		return Origin{}, fmt.Errorf("lca: state: %w", err)
 	}
-	r := &reader{b: body}
-	return Origin{Arch: r.text(), Go: r.text(), Kernel: r.text()}, r.err
+	r := &reader{Reader: state.Reader{B: body}}
+	return Origin{Arch: r.Text(), Go: r.Text(), Kernel: r.Text()}, r.Err
 }
 
 // SameBits reports whether a learner here goes on from that state with the same bits as a learner there: the kernel
@@ -220,11 +220,11 @@ func (e *ShapeError) Error() string {
 
 func (l *Learner) read(r *reader) {
 	for range origin() {
-		_ = r.text()
+		_ = r.Text()
 	}
 	for k, want := range l.shape() {
-		if got := r.u64(); r.err == nil && got != want {
-			r.err = &ShapeError{Name: shapeNames[k], State: got, Config: want}
+		if got := r.U64(); r.Err == nil && got != want {
+			r.Err = &ShapeError{Name: shapeNames[k], State: got, Config: want}
 		}
 	}
 	d := l.cfg.Dim
@@ -232,26 +232,26 @@ func (l *Learner) read(r *reader) {
 	l.running.read(r)
 	l.drift.read(r, d)
 	l.warm = readBatch(r)
-	if r.err == nil && !l.warm.valid(d) {
-		r.err = errors.New("warm-up rows and identities differ in number")
+	if r.Err == nil && !l.warm.valid(d) {
+		r.Err = errors.New("warm-up rows and identities differ in number")
 	}
 	l.pool.read(r)
 	l.moments.read(r)
 	if !r.first() {
 		l.restore(readRecipe(r))
 	}
-	l.cl = r.sized("C_L", d*d)
-	if r.flag() {
+	l.cl = r.Sized("C_L", d*d)
+	if r.Flag() {
 		l.metric = new(metricState)
 		l.metric.read(r, d)
-		if r.err == nil && l.pool.len() == 0 {
-			r.err = errors.New("a metric without a pool")
+		if r.Err == nil && l.pool.len() == 0 {
+			r.Err = errors.New("a metric without a pool")
 		}
-		if r.err == nil && !l.metric.resume(l) {
-			r.err = errors.New("a C_L that is not positive definite")
+		if r.Err == nil && !l.metric.resume(l) {
+			r.Err = errors.New("a C_L that is not positive definite")
 		}
 	}
-	l.split = r.flag()
+	l.split = r.Flag()
 	l.aligned.read(r, d)
 	l.choice.read(r, d)
 	if r.first() {
@@ -261,37 +261,37 @@ func (l *Learner) read(r *reader) {
 	l.gap.read(r, d)
 	l.clocks = readPlaces(r, 0)
 	l.gate.read(r)
-	if l.held = readBatch(r); r.err == nil && !l.held.valid(d) {
-		r.err = errors.New("refused rows and identities differ in number")
+	if l.held = readBatch(r); r.Err == nil && !l.held.valid(d) {
+		r.Err = errors.New("refused rows and identities differ in number")
 	}
 	l.lockout.read(r)
 	l.recurring.read(r, d)
 	l.readFormers(r)
-	if r.flag() != l.keepsKnown() {
+	if r.Flag() != l.keepsKnown() {
 		l.held = batch{} // they were held for another purpose
 	}
-	l.tailNeed = r.f64()
+	l.tailNeed = r.F64()
 	if r.version > secondVersion {
 		l.recent.read(r, d)
 	}
 }
 
-func (p *pool) write(w *writer) {
-	w.u64(p.offered)
-	w.u64(uint64(p.next))
-	w.rows(p.rows)
-	w.words(p.slots.ids)
+func (p *pool) write(w *state.Writer) {
+	w.U64(p.offered)
+	w.U64(uint64(p.next))
+	w.Rows(p.rows)
+	w.Words(p.slots.ids)
 	writePlaces(w, p.places)
 }
 
 func (p *pool) read(r *reader) {
-	p.offered, p.next = r.u64(), int(r.u64())
+	p.offered, p.next = r.U64(), int(r.U64())
 	b := readBatch(r)
-	if r.err != nil {
+	if r.Err != nil {
 		return
 	}
 	if !b.valid(p.dim) || b.len() > p.capacity || p.next < 0 || p.next >= p.capacity {
-		r.err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(b.x), b.len(), p.next)
+		r.Err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(b.x), b.len(), p.next)
 		return
 	}
 	p.rows, p.places = b.x, b.places
@@ -300,79 +300,79 @@ func (p *pool) read(r *reader) {
 	}
 }
 
-func (g *runningMoments) write(w *writer) {
-	w.floats(g.mean)
-	w.floats(g.full())
-	w.f64(g.count)
-	w.u64(uint64(len(g.sparse)))
+func (g *runningMoments) write(w *state.Writer) {
+	w.Floats(g.mean)
+	w.Floats(g.full())
+	w.F64(g.count)
+	w.U64(uint64(len(g.sparse)))
 	for _, s := range g.sparse {
-		w.u64(uint64(s.Column))
-		w.f64(s.Usual)
-		w.f64(s.Share)
+		w.U64(uint64(s.Column))
+		w.F64(s.Usual)
+		w.F64(s.Share)
 	}
 }
 
 func (g *runningMoments) read(r *reader) {
-	g.mean, g.cov, g.count = r.sized("mean", g.dim), r.sized("C_G", g.dim*g.dim), r.f64()
+	g.mean, g.cov, g.count = r.Sized("mean", g.dim), r.Sized("C_G", g.dim*g.dim), r.F64()
 	g.upperStale = false
-	g.sparse = make([]prop1.Sparse, r.count(24))
+	g.sparse = make([]prop1.Sparse, r.Count(24))
 	for i := range g.sparse {
-		g.sparse[i] = prop1.Sparse{Column: int(r.u64()), Usual: r.f64(), Share: r.f64()}
+		g.sparse[i] = prop1.Sparse{Column: int(r.U64()), Usual: r.F64(), Share: r.F64()}
 	}
 }
 
-func (m *metricState) write(w *writer) {
+func (m *metricState) write(w *state.Writer) {
 	n := len(m.Active)
-	w.count(n)
+	w.Count(n)
 	for _, k := range m.Active {
-		w.u64(uint64(k))
+		w.U64(uint64(k))
 	}
-	w.floats(m.Scale)
-	w.u64(uint64(m.parzen))
-	w.floats(m.basis)
-	w.floats(m.inverse)
-	w.floats(m.ratio)
-	w.f64(m.logDet)
-	w.floats(m.gaussian)
-	w.flag(m.ridged)
-	w.floats(m.centre)
-	w.f64(m.pending)
-	w.count(m.minibatches)
-	w.f64(m.keep)
-	w.floats(m.freshFull())
+	w.Floats(m.Scale)
+	w.U64(uint64(m.parzen))
+	w.Floats(m.basis)
+	w.Floats(m.inverse)
+	w.Floats(m.ratio)
+	w.F64(m.logDet)
+	w.Floats(m.gaussian)
+	w.Flag(m.ridged)
+	w.Floats(m.centre)
+	w.F64(m.pending)
+	w.Count(m.minibatches)
+	w.F64(m.keep)
+	w.Floats(m.freshFull())
 }
 
 func (m *metricState) read(r *reader, dim int) {
-	for _, k := range r.words() {
+	for _, k := range r.Words() {
 		m.Active = append(m.Active, int(k))
 	}
 	n := len(m.Active)
-	if r.err == nil && (n == 0 || n > dim || !slices.IsSorted(m.Active) || m.Active[0] < 0 || m.Active[n-1] >= dim) {
-		r.err = fmt.Errorf("active columns %v of %d", m.Active, dim)
+	if r.Err == nil && (n == 0 || n > dim || !slices.IsSorted(m.Active) || m.Active[0] < 0 || m.Active[n-1] >= dim) {
+		r.Err = fmt.Errorf("active columns %v of %d", m.Active, dim)
 	}
-	m.Scale, m.parzen = r.sized("scales", n), int(r.u64())
-	m.basis, m.inverse = r.sized("B", n*n), r.sized("inverse of B", n*n)
-	m.ratio, m.logDet = r.sized("ratios", n), r.f64()
-	m.gaussian = r.sized("factor of C_G", n*n)
-	m.ridged = r.flag()
-	m.centre = r.sized("centre", dim)
-	m.pending, m.minibatches, m.keep = r.f64(), int(r.u64()), r.f64()
-	m.fresh = r.sized("rows since the split", n*n)
-	if r.err == nil && (m.parzen < 0 || m.parzen > n) {
-		r.err = fmt.Errorf("d_P is %d of %d", m.parzen, n)
+	m.Scale, m.parzen = r.Sized("scales", n), int(r.U64())
+	m.basis, m.inverse = r.Sized("B", n*n), r.Sized("inverse of B", n*n)
+	m.ratio, m.logDet = r.Sized("ratios", n), r.F64()
+	m.gaussian = r.Sized("factor of C_G", n*n)
+	m.ridged = r.Flag()
+	m.centre = r.Sized("centre", dim)
+	m.pending, m.minibatches, m.keep = r.F64(), int(r.U64()), r.F64()
+	m.fresh = r.Sized("rows since the split", n*n)
+	if r.Err == nil && (m.parzen < 0 || m.parzen > n) {
+		r.Err = fmt.Errorf("d_P is %d of %d", m.parzen, n)
 	}
 }
 
-func (a *reference) write(w *writer) {
-	w.floats(a.w)
-	w.floats(a.parzen)
-	w.f64(a.radians)
+func (a *reference) write(w *state.Writer) {
+	w.Floats(a.w)
+	w.Floats(a.parzen)
+	w.F64(a.radians)
 }
 
 func (a *reference) read(r *reader, dim int) {
-	a.w, a.parzen, a.radians = r.floats(), r.floats(), r.f64()
-	if r.err == nil && ((a.w != nil && len(a.w) != dim*dim) || len(a.parzen)%dim != 0) {
-		r.err = fmt.Errorf("reference of %d and %d numbers for %d columns", len(a.w), len(a.parzen), dim)
+	a.w, a.parzen, a.radians = r.Floats(), r.Floats(), r.F64()
+	if r.Err == nil && ((a.w != nil && len(a.w) != dim*dim) || len(a.parzen)%dim != 0) {
+		r.Err = fmt.Errorf("reference of %d and %d numbers for %d columns", len(a.w), len(a.parzen), dim)
 	}
 }
 
@@ -383,9 +383,9 @@ func (c *counts) fields() []*uint64 {
 	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since, &c.Lockouts, &c.Returns, &c.Recurrences, &c.Refusals}
 }
 
-func (c *counts) write(w *writer) {
+func (c *counts) write(w *state.Writer) {
 	for _, f := range c.fields() {
-		w.u64(*f)
+		w.U64(*f)
 	}
 }
 
@@ -395,30 +395,30 @@ func (c *counts) read(r *reader) {
 		fields = fields[:8]
 	}
 	for _, f := range fields {
-		*f = r.u64()
+		*f = r.U64()
 	}
 }
 
-func (d *level) write(w *writer) {
-	w.u64(d.seen)
-	w.f64(d.mean)
-	w.f64(d.variance)
+func (d *level) write(w *state.Writer) {
+	w.U64(d.seen)
+	w.F64(d.mean)
+	w.F64(d.variance)
 }
 
-func (d *level) read(r *reader) { *d = level{seen: r.u64(), mean: r.f64(), variance: r.f64()} }
+func (d *level) read(r *reader) { *d = level{seen: r.U64(), mean: r.F64(), variance: r.F64()} }
 
-func (d *drift) write(w *writer) {
+func (d *drift) write(w *state.Writer) {
 	d.nll.write(w)
 	d.far.write(w)
 	d.quiet.write(w)
-	w.f64(d.nll.floor)
+	w.F64(d.nll.floor)
 }
 
 func (d *drift) read(r *reader, dim int) {
 	if d.nll.read(r); !r.first() {
 		d.far.read(r)
 		d.quiet.read(r, dim)
-		d.nll.floor = r.f64()
+		d.nll.floor = r.F64()
 	}
 }
 
@@ -426,22 +426,22 @@ func (r *running) fields() []*float64 {
 	return []*float64{&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective}
 }
 
-func (r *running) write(w *writer) {
+func (r *running) write(w *state.Writer) {
 	for _, f := range r.fields() {
-		w.f64(*f)
+		w.F64(*f)
 	}
 }
 
 func (r *running) read(from *reader) {
 	for _, f := range r.fields() {
-		*f = from.f64()
+		*f = from.F64()
 	}
 }
 
 // The part of the state that says what the data have chosen; state.go has the layout.
 
-func (c *choice) write(w *writer) {
-	w.u64(c.began)
+func (c *choice) write(w *state.Writer) {
+	w.U64(c.began)
 	if c.began == 0 {
 		return
 	}
@@ -450,228 +450,67 @@ func (c *choice) write(w *writer) {
 	writeChoice(w, found.Choice)
 	if found.Taken != 0 {
 		found.best.recipe.write(w)
-		w.count(found.best.parzen)
-		w.floats(found.best.cl)
+		w.Count(found.best.parzen)
+		w.Floats(found.best.cl)
 	}
 }
 
 func (c *choice) read(r *reader, dim int) {
-	if c.began = r.u64(); c.began == 0 {
+	if c.began = r.U64(); c.began == 0 {
 		return
 	}
 	c.rows = readBatch(r)
-	if r.err == nil && !c.rows.valid(dim) {
-		r.err = fmt.Errorf("a comparison with %d numbers for %d rows", len(c.rows.x), c.rows.len())
+	if r.Err == nil && !c.rows.valid(dim) {
+		r.Err = fmt.Errorf("a comparison with %d numbers for %d rows", len(c.rows.x), c.rows.len())
 	}
 	if r.first() { // a comparison for LCA-Gauss-Red, which is dropped: the next comes
-		r.u64()
-		r.floats()
+		r.U64()
+		r.Floats()
 		*c = choice{}
 		return
 	}
 	found := outcome{Choice: readChoice(r)}
 	if found.Taken != 0 {
-		found.best = candidate{readRecipe(r), int(r.u64()), r.floats()}
-		if n, parzen := len(found.best.cl), found.best.parzen; r.err == nil && (n != dim*dim || parzen < 0 || parzen > dim) {
-			r.err = fmt.Errorf("a comparison that offers d_P = %d and %d numbers for %d columns", parzen, n, dim)
+		found.best = candidate{readRecipe(r), int(r.U64()), r.Floats()}
+		if n, parzen := len(found.best.cl), found.best.parzen; r.Err == nil && (n != dim*dim || parzen < 0 || parzen > dim) {
+			r.Err = fmt.Errorf("a comparison that offers d_P = %d and %d numbers for %d columns", parzen, n, dim)
 		}
 	}
 	c.comparison = &comparison{found: found}
 }
 
-func writeChoice(w *writer, c lca.Choice) {
-	w.u64(c.Rows)
-	w.count(c.Taken)
-	w.count(len(c.Candidates))
+func writeChoice(w *state.Writer, c lca.Choice) {
+	w.U64(c.Rows)
+	w.Count(c.Taken)
+	w.Count(len(c.Candidates))
 	for _, t := range c.Candidates {
-		w.text(t.Name)
-		w.count(t.Parzen)
-		w.f64(t.Nu)
-		w.u64(uint64(t.NuUnit))
-		w.u64(uint64(t.Kernel))
-		w.f64(t.NLL)
+		w.Text(t.Name)
+		w.Count(t.Parzen)
+		w.F64(t.Nu)
+		w.U64(uint64(t.NuUnit))
+		w.U64(uint64(t.Kernel))
+		w.F64(t.NLL)
 	}
 }
 
 func readChoice(r *reader) lca.Choice {
 	const least = 48 // bytes of a candidate without a name
-	c := lca.Choice{Rows: r.u64(), Taken: int(r.u64())}
-	for range r.count(least) {
+	c := lca.Choice{Rows: r.U64(), Taken: int(r.U64())}
+	for range r.Count(least) {
 		c.Candidates = append(c.Candidates, lca.Trial{
-			Name: r.text(), Parzen: int(r.u64()), Nu: r.f64(), NuUnit: lca.Unit(r.u64()), Kernel: lca.Kernel(r.u64()), NLL: r.f64(),
+			Name: r.Text(), Parzen: int(r.U64()), Nu: r.F64(), NuUnit: lca.Unit(r.U64()), Kernel: lca.Kernel(r.U64()), NLL: r.F64(),
 		})
 	}
-	if r.err == nil && (c.Taken < 0 || c.Taken >= max(1, len(c.Candidates))) {
-		r.err = fmt.Errorf("candidate %d of %d", c.Taken, len(c.Candidates))
+	if r.Err == nil && (c.Taken < 0 || c.Taken >= max(1, len(c.Candidates))) {
+		r.Err = fmt.Errorf("candidate %d of %d", c.Taken, len(c.Candidates))
 	}
 	return c
 }
 
-// writer appends little-endian values; reader takes them back. A reader never allocates more than
-// the bytes it has left could fill, and remembers its first fault.
-type writer struct{ b []byte }
-
-func (w *writer) u64(v uint64) { w.b = binary.LittleEndian.AppendUint64(w.b, v) }
-func (w *writer) count(n int)  { w.u64(uint64(n)) }
-func (w *writer) f64(v float64) {
-	w.u64(math.Float64bits(v))
-}
-
-func (w *writer) flag(v bool) {
-	if v {
-		w.b = append(w.b, 1)
-	} else {
-		w.b = append(w.b, 0)
-	}
-}
-
-func (w *writer) varint(v uint64) { w.b = binary.AppendUvarint(w.b, v) }
-
-func (w *writer) text(s string) {
-	w.count(len(s))
-	w.b = append(w.b, s...)
-}
-
-func (w *writer) floats(v []float64) {
-	w.count(len(v))
-	for i, to := 0, w.room(8*len(v)); i < len(v); i++ {
-		binary.LittleEndian.PutUint64(to[8*i:], math.Float64bits(v[i]))
-	}
-}
-
-// room appends n bytes, to be written to.
-func (w *writer) room(n int) []byte {
-	w.b = slices.Grow(w.b, n)
-	w.b = w.b[:len(w.b)+n]
-	return w.b[len(w.b)-n:]
-}
-
-func (w *writer) words(v []uint64) {
-	w.count(len(v))
-	for _, x := range v {
-		w.u64(x)
-	}
-}
-
-// rows writes floats in four bytes each where that loses nothing, as with rows that came as
-// float32, and in eight otherwise.
-func (w *writer) rows(v []float64) {
-	short := true
-	for _, x := range v {
-		short = short && float64(float32(x)) == x
-	}
-	w.flag(short)
-	if !short {
-		w.floats(v)
-		return
-	}
-	w.count(len(v))
-	for i, to := 0, w.room(4*len(v)); i < len(v); i++ {
-		binary.LittleEndian.PutUint32(to[4*i:], math.Float32bits(float32(v[i])))
-	}
-}
-
+// reader reads a state of some layout.
 type reader struct {
-	version uint32 // of the layout
-	b       []byte
-	err     error
+	state.Reader
+	version uint32
 }
 
 func (r *reader) first() bool { return r.version == firstVersion }
-
-func (r *reader) take(n int) []byte {
-	if r.err == nil && (n < 0 || n > len(r.b)) {
-		r.err = fmt.Errorf("ends %d bytes early", n-len(r.b))
-	}
-	if r.err != nil {
-		return nil
-	}
-	out := r.b[:n]
-	r.b = r.b[n:]
-	return out
-}
-
-func (r *reader) u64() uint64 {
-	if b := r.take(8); b != nil {
-		return binary.LittleEndian.Uint64(b)
-	}
-	return 0
-}
-
-func (r *reader) varint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 && r.err == nil {
-		r.err = errors.New("ends within a number")
-	}
-	r.take(max(n, 0))
-	return v
-}
-
-func (r *reader) f64() float64 { return math.Float64frombits(r.u64()) }
-
-func (r *reader) flag() bool {
-	b := r.take(1)
-	return b != nil && b[0] == 1
-}
-
-// count reads a length of items of the given size, and refuses one that the rest cannot hold.
-func (r *reader) count(size int) int {
-	n := r.u64()
-	if r.err == nil && n > uint64(len(r.b)/size) {
-		r.err = fmt.Errorf("claims %d items of %d bytes in the %d bytes left", n, size, len(r.b))
-	}
-	if r.err != nil {
-		return 0
-	}
-	return int(n)
-}
-
-func (r *reader) text() string { return string(r.take(r.count(1))) }
-
-func (r *reader) floats() []float64 {
-	n := r.count(8)
-	if n == 0 {
-		return nil
-	}
-	out := make([]float64, n)
-	for i := range out {
-		out[i] = r.f64()
-	}
-	return out
-}
-
-func (r *reader) words() []uint64 {
-	n := r.count(8)
-	if n == 0 {
-		return nil
-	}
-	out := make([]uint64, n)
-	for i := range out {
-		out[i] = r.u64()
-	}
-	return out
-}
-
-func (r *reader) rows() []float64 {
-	if !r.flag() {
-		return r.floats()
-	}
-	b := r.take(4 * r.count(4))
-	if len(b) == 0 {
-		return nil
-	}
-	out := make([]float64, len(b)/4)
-	for i := range out {
-		out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
-	}
-	return out
-}
-
-// sized reads floats that must be n, or none where that is allowed.
-func (r *reader) sized(what string, n int) []float64 {
-	v := r.floats()
-	if r.err == nil && len(v) != n {
-		r.err = fmt.Errorf("%s has %d numbers, want %d", what, len(v), n)
-	}
-	return v
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 const (
@@ -121,14 +122,14 @@ func (g *timeGap) revise() {
 	}
 }
 
-func (g *timeGap) write(w *writer) {
-	w.u64(g.rows)
+func (g *timeGap) write(w *state.Writer) {
+	w.U64(g.rows)
 	g.autocorrelation.write(w)
 }
 
 // read reads a gap, which a configuration with a number replaces.
 func (g *timeGap) read(r *reader, dim int) {
-	was := timeGap{fixed: g.fixed, finite: g.finite, most: g.most, rows: r.u64()}
+	was := timeGap{fixed: g.fixed, finite: g.finite, most: g.most, rows: r.U64()}
 	was.autocorrelation.read(r, dim)
 	if !g.fixed {
 		*g = was
@@ -407,46 +408,46 @@ func (m *lagMoments) correlation(k int) (rho float64, varies bool) {
 	return (m.Product[k] - float64(v*v)) / variance, variance > constantVariance*m.Square[k]
 }
 
-func (a *autocorrelation) write(w *writer) {
-	w.u64(a.seen)
-	w.floats(a.centre)
-	w.count(len(a.tracks))
+func (a *autocorrelation) write(w *state.Writer) {
+	w.U64(a.seen)
+	w.Floats(a.centre)
+	w.Count(len(a.tracks))
 	for i := range a.tracks {
 		t := &a.tracks[i]
-		w.u64(uint64(uint32(t.partition)))
-		w.words(t.at[:])
-		w.floats(t.rows)
+		w.U64(uint64(uint32(t.partition)))
+		w.Words(t.at[:])
+		w.Floats(t.rows)
 	}
-	w.count(len(a.levels))
+	w.Count(len(a.levels))
 	for i := range a.levels {
 		m := &a.levels[i]
-		w.f64(m.taken)
-		w.f64(m.lag)
+		w.F64(m.taken)
+		w.F64(m.lag)
 		for _, v := range m.columns() {
-			w.floats(*v)
+			w.Floats(*v)
 		}
 	}
 }
 
 func (a *autocorrelation) read(r *reader, dim int) {
-	a.seen, a.centre = r.u64(), r.floats()
-	a.tracks = make([]track, r.count(8*gapLevels))
+	a.seen, a.centre = r.U64(), r.Floats()
+	a.tracks = make([]track, r.Count(8*gapLevels))
 	for i := range a.tracks {
 		t := &a.tracks[i]
-		t.partition = int32(uint32(r.u64()))
-		copy(t.at[:], r.words())
-		t.rows = r.sized("rows of a partition", gapLevels*dim)
+		t.partition = int32(uint32(r.U64()))
+		copy(t.at[:], r.Words())
+		t.rows = r.Sized("rows of a partition", gapLevels*dim)
 	}
-	a.levels = make([]lagMoments, r.count(16))
+	a.levels = make([]lagMoments, r.Count(16))
 	for j := range a.levels {
 		m := &a.levels[j]
-		m.taken, m.lag = r.f64(), r.f64()
+		m.taken, m.lag = r.F64(), r.F64()
 		for _, v := range m.columns() {
-			*v = r.sized("moments of a lag", dim)
+			*v = r.Sized("moments of a lag", dim)
 		}
 	}
-	if r.err == nil && len(a.tracks) > 0 && (len(a.levels) != gapLevels || len(a.centre) != dim) {
-		r.err = fmt.Errorf("autocorrelations at %d lags around %d numbers", len(a.levels), len(a.centre))
+	if r.Err == nil && len(a.tracks) > 0 && (len(a.levels) != gapLevels || len(a.centre) != dim) {
+		r.Err = fmt.Errorf("autocorrelations at %d lags around %d numbers", len(a.levels), len(a.centre))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
 const (
@@ -406,7 +407,7 @@ func ownPart(half, w, d float64) float64 {
 }
 
 // WarmStart makes the model what has been learnt so far, so that a stream goes on from a snapshot
-// without its learner's state: μ, C_G, C_L, the pool and the memory n are the model's. The learner
+// without its learner's state: μ, C_G, C_L, the pool, the memory n and what scores the last rows are the model's, and series begin. The learner
 // must be fresh. Near copies take care of rows that the snapshot's pool holds and that come again,
 // since a snapshot knows no identities.
 func (l *Learner) WarmStart(m *lca.Model) error {
@@ -451,6 +452,9 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 		return fmt.Errorf("lca: warm start: %w", err)
 	}
 	next.split = true
+	if next.recent.learner != nil && m.Recent != nil && m.Recent.Dim == d {
+		next.recent.learner = recent.Resume(m.Recent)
+	}
 	if m.Coordinates == lca.CoordinatesAligned && m.Components == lca.ComponentsAll {
 		next.aligned.w, next.aligned.parzen = linalg.Elements(m.W), linalg.Elements(m.BL)
 	}

@@ -115,7 +115,7 @@ func (c *Scorer) distances(e *Evaluator, g *Gaussian, rows []float64, stride, fr
 			}
 		}
 	}
-	c.project(g.Factor, p, n)
+	c.project(g, n)
 	for i := range c.t2 {
 		c.t2[i] = kernel.NormSquared(c.y[i*p:][:p])
 	}
@@ -126,10 +126,11 @@ func (c *Scorer) distances(e *Evaluator, g *Gaussian, rows []float64, stride, fr
 const fewRows = 8
 
 // project writes F u of n rows to y: each number is one chain of fused multiply-adds, for few rows as for many.
-func (c *Scorer) project(factor []float32, p, n int) {
+func (c *Scorer) project(g *Gaussian, n int) {
+	p := len(g.Mean)
 	if n < fewRows {
 		for i := range n {
-			u, y, f := c.centre[i*p:][:p], c.y[i*p:][:p], factor
+			u, y, f := c.centre[i*p:][:p], c.y[i*p:][:p], g.Factor
 			for k := range y {
 				sum := 0.
 				for j, v := range f[:k+1] {
@@ -140,14 +141,21 @@ func (c *Scorer) project(factor []float32, p, n int) {
 		}
 		return
 	}
-	c.factor = linalg.Resize(c.factor, p*p)
-	clear(c.factor)
+	c.factor = g.spread(c.factor)
+	c.work.Product(c.y, p, linalg.Dense(c.centre, p), linalg.Dense(c.factor, p).T(), n, p, p, linalg.Set)
+}
+
+// spread returns F with its zeros, in the memory given if that suffices.
+func (g *Gaussian) spread(memory []float64) []float64 {
+	p := len(g.Mean)
+	all := linalg.Resize(memory, p*p)
+	clear(all)
 	for i := range p {
-		for j, v := range factor[i*(i+1)/2:][:i+1] {
-			c.factor[i*p+j] = float64(v)
+		for j, v := range g.Factor[i*(i+1)/2:][:i+1] {
+			all[i*p+j] = float64(v)
 		}
 	}
-	c.work.Product(c.y, p, linalg.Dense(c.centre, p), linalg.Dense(c.factor, p).T(), n, p, p, linalg.Set)
+	return all
 }
 
 // P returns the probability of a score at least as high, of a row in a series with that many rows, this one included.

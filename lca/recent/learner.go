@@ -2,6 +2,7 @@ package recent
 
 import (
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -49,6 +50,40 @@ func NewLearner(dim int) *Learner {
 	return &Learner{dim: dim, charts: newMoments(3 * dim), rows: newMoments(dim)}
 }
 
+// Resume returns a learner that goes on from an evaluator: it scores with it at once, and what it has learnt is what the evaluator knows of it. The evaluator
+// of which that cannot be told, because its numbers are none, gives one that begins.
+func Resume(e *Evaluator) *Learner {
+	l := &Learner{dim: e.Dim, learnt: e.Learnt, settled: e.Settled, scores: e.Scores.copy(), first: e.First.copy(), newest: e}
+	l.charts, l.rows = e.Charts.moments(e, &l.scorer.work), e.Row.moments(e, &l.scorer.work)
+	for _, v := range slices.Concat(l.charts.mean, l.charts.cov, l.rows.mean, l.rows.cov) {
+		if v-v != 0 {
+			return NewLearner(e.Dim)
+		}
+	}
+	return l
+}
+
+// moments returns the moments of which the distribution is, as those of the evaluator's rows.
+func (g *Gaussian) moments(e *Evaluator, work *linalg.Workspace) moments {
+	p := len(g.Mean)
+	m := newMoments(p)
+	m.count = min(float64(e.Learnt), memory)
+	m.total = m.count
+	copy(m.mean, g.Mean)
+	root := make([]float64, p*p) // L, with Σ = L Lᵀ in scales
+	for i := range p {
+		root[i*p+i] = 1
+	}
+	work.SolveLeft(linalg.Dense(g.spread(nil), p), root, p, p, p)
+	for i := range p {
+		for k := range p {
+			root[i*p+k] *= e.Scale[i%e.Dim]
+		}
+	}
+	work.Product(m.cov, p, linalg.Dense(root, p), linalg.Dense(root, p).T(), p, p, p, linalg.Set)
+	return m
+}
+
 // Learnt returns the number of rows learnt.
 func (l *Learner) Learnt() uint64 { return l.learnt }
 
@@ -60,8 +95,8 @@ func (l *Learner) Evaluator() *Evaluator {
 	return l.newest
 }
 
-// Learn scores the rows, n×d, each as the next one of its series, and then learns them. The series are the learner's own: a Scorer
-// that scores the same rows moves others on.
+// Learn scores the rows, n×d, each as the next one of its series, and then learns them. A row with a NaN, for a null, moves its series on as it does for
+// a Scorer, and is not learnt. The series are the learner's own: a Scorer that scores the same rows moves others on.
 func (l *Learner) Learn(rows []float64, series []*Series) {
 	n, d := len(series), l.dim
 	if n == 0 {
@@ -69,16 +104,16 @@ func (l *Learner) Learn(rows []float64, series []*Series) {
 	}
 	l.scorer.follow(l.newest, rows, series)
 	l.weights = linalg.Resize(l.weights, n)
+	learnt := uint64(0)
 	for i := range l.weights {
-		l.weights[i] = 1
+		l.weights[i] = 0
+		if !fillNulls(l.scorer.x[i*d:][:d], l.rows.mean) {
+			l.weights[i] = 1
+			learnt++
+		}
 	}
 	if l.newest != nil {
 		l.judge(n)
-	}
-	for i, x := range l.scorer.x { // a null is its column's mean
-		if x != x {
-			l.scorer.x[i] = l.rows.mean[i%d]
-		}
 	}
 	l.rows.add(l.scorer.x, l.weights, &l.scorer.work)
 	for i, rows := range l.scorer.counts {
@@ -88,7 +123,7 @@ func (l *Learner) Learn(rows []float64, series []*Series) {
 	}
 	l.charts.add(l.scorer.z, l.weights, &l.scorer.work)
 	before := l.learnt
-	l.learnt += uint64(n)
+	l.learnt += learnt
 	if l.learnt >= guardsAfter {
 		l.settled = true
 	}
@@ -97,7 +132,17 @@ func (l *Learner) Learn(rows []float64, series []*Series) {
 	}
 }
 
-// judge counts the scores of the rows, and sets their weights.
+// fillNulls replaces nulls by the means of their columns, and reports whether there are any.
+func fillNulls(x, mean []float64) (any bool) {
+	for k, v := range x {
+		if v != v {
+			x[k], any = mean[k], true
+		}
+	}
+	return any
+}
+
+// judge counts the scores of the rows that have a weight, and sets it.
 func (l *Learner) judge(n int) {
 	e, c := l.newest, &l.scorer
 	d := l.dim
@@ -106,6 +151,9 @@ func (l *Learner) judge(n int) {
 	l.charted = append(l.charted[:0], c.distances(e, &e.Charts, c.z, 3*d, 0, n)...)
 	l.spread = append(l.spread[:0], c.distances(e, &e.Deviations, c.z, 3*d, 2*d, n)...)
 	for i, t := range c.distances(e, &e.Row, c.x, d, 0, n) {
+		if l.weights[i] == 0 {
+			continue
+		}
 		first = append(first, logShare(t, d))
 		share := t / float64(d)
 		if c.counts[i] > FirstRows {

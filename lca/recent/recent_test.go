@@ -357,6 +357,85 @@ func TestNull(t *testing.T) {
 	}
 }
 
+// A row with a null moves its series on as it does for a Scorer, and is not learnt.
+func TestNullsAreNotLearnt(t *testing.T) {
+	const d = 3
+	x := stream(11, 3000, d, 0.5, normal)
+	holes := append([]float64(nil), x...)
+	for i := 2000; i < 3000; i++ {
+		holes[i*d+i%d] = math.NaN()
+	}
+	q := newPreq(d)
+	q.pass(holes[:2000*d], 100)
+	before, _ := q.learner.AppendBinary(nil)
+	q.pass(holes[2000*d:], 100)
+	if after, _ := q.learner.AppendBinary(nil); !slices.Equal(before, after) {
+		t.Error("rows with nulls were learnt")
+	}
+	if a, b := fmt.Sprint(q.seen.Short, q.seen.Long, q.seen.Deviation), fmt.Sprint(q.scored.Short, q.scored.Long, q.scored.Deviation); a != b {
+		t.Errorf("the learner's series is %s, a scorer's %s", a, b)
+	}
+}
+
+// A learner goes on from an evaluator: with the same scores at once, and with the moments behind it.
+func TestResume(t *testing.T) {
+	const d = 4
+	x := stream(12, 30_000, d, 0.9, normal)
+	for k := 1; k < len(x); k += d {
+		x[k] = 1e6 + 50*x[k]
+	}
+	for _, rows := range []int{128, 1000, 10_000} {
+		q := newPreq(d)
+		q.pass(x[:rows*d], 100)
+		e := q.learner.Evaluator()
+		again := newPreq(d)
+		again.learner = Resume(e)
+		if got := again.learner.Evaluator(); got != e {
+			t.Fatalf("after %d rows: evaluator %v", rows, got)
+		}
+		for k, v := range again.learner.rows.cov {
+			if want := q.learner.rows.cov[k]; k%d <= k/d && math.Abs(v-want) > 0.2*math.Sqrt(q.learner.rows.cov[k/d*(d+1)]*q.learner.rows.cov[k%d*(d+1)]) {
+				t.Errorf("after %d rows: covariance %d is %v, want %v", rows, k, v, want)
+			}
+		}
+		_, p := again.pass(x[rows*d:], 100)
+		if rare := share(p[100:], 0.01); rare < 0.003 || rare > 0.03 {
+			t.Errorf("after %d rows: p < 0.01 for a share of %.4f of the rows", rows, rare)
+		}
+		if e := again.learner.Evaluator(); e.Learnt != 30_000 {
+			t.Errorf("from %d rows on: %d rows learnt", rows, e.Learnt)
+		}
+	}
+	broken := *newPreq(d).learner
+	broken.Learn(x[:500*d], one(new(Series), 500))
+	e := *broken.Evaluator()
+	e.Row.Factor = make([]float32, len(e.Row.Factor))
+	if l := Resume(&e); l.Learnt() != 0 || l.Evaluator() != nil {
+		t.Error("went on from a factor of zeros")
+	}
+}
+
+// Numbers as large as there are do not break a series, with and without an evaluator.
+func TestLargestNumbers(t *testing.T) {
+	const d = 2
+	x := stream(13, 3000, d, 0.5, normal)
+	for i := range x {
+		x[i] *= 1e-9
+	}
+	x[0], x[1] = math.MaxFloat64, -math.MaxFloat64
+	x[2000*d], x[2000*d+1] = math.MaxFloat64, -math.MaxFloat64
+	q := newPreq(d)
+	scores, _ := q.pass(x, 100)
+	for i := 1000; i < len(scores); i++ {
+		if s := scores[i]; s-s != 0 {
+			t.Fatalf("row %d: score %v", i, s)
+		}
+	}
+	if scores[2000] < scores[1999]+2 {
+		t.Errorf("the largest numbers have score %v, those before %v", scores[2000], scores[1999])
+	}
+}
+
 // A learner that is written and read goes on with the same bits, and what is damaged is refused.
 func TestStateGoesOn(t *testing.T) {
 	const d = 4

@@ -15,8 +15,9 @@ const (
 	// unlike rows at the beginning of a series have means that are unlike those of later rows, and are not learnt.
 	unlike = 20
 
-	cutBegins = 10.  // in scales
-	rawUntil  = 1e4  // the same, of a column that was constant so far, as long as the evaluator is not settled
+	cutBegins = 10. // in scales
+	rawUntil  = 1e4 // the same, of a column that was constant so far, as long as the evaluator is not settled
+	mostUncut = 1e140
 	leastT2   = 1e-9 // per column: two rows that are equal to the mean have a score too
 )
 
@@ -37,7 +38,8 @@ func (s *Series) start(d int) {
 	s.Rows = 0
 }
 
-// follow moves the series on by a row, and writes z and x′ as they then are. A null in x is a NaN in x′.
+// follow moves the series on by a row, and writes z and x′ as they then are. A null in x is a NaN in x′, and without an evaluator that could cut it
+// so is a number whose square overflows.
 func (s *Series) follow(e *Evaluator, row, z, x []float64) {
 	d := len(row)
 	if s.Rows == 0 || len(s.Short) != d {
@@ -53,6 +55,8 @@ func (s *Series) follow(e *Evaluator, row, z, x []float64) {
 	for k, u := range row {
 		if e != nil {
 			u = e.cut(k, u)
+		} else if math.Abs(u) > mostUncut {
+			u = math.NaN()
 		}
 		if x[k] = u; u == u {
 			m1[k] += float64(short * (u - m1[k]))
@@ -72,9 +76,9 @@ func (e *Evaluator) cut(k int, x float64) float64 {
 	u := (x - c) / s
 	switch {
 	case u > limit:
-		return c + float64(s*limit)*(1+math.Log(u/limit))
+		return c + float64(s*limit)*(1+math.Log(min(u, math.MaxFloat64)/limit))
 	case u < -limit:
-		return c - float64(s*limit)*(1+math.Log(-u/limit))
+		return c - float64(s*limit)*(1+math.Log(min(-u, math.MaxFloat64)/limit))
 	}
 	return x
 }
