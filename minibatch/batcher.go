@@ -9,12 +9,14 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// Minibatch is exactly B rows with their identities and partitions. All are valid until the next step of the
-// sequence that gave it.
+// Minibatch is exactly B rows without a null, with their identities, partitions and series, and the rows with nulls between them. All are valid until the
+// next step of the sequence that gave it.
 type Minibatch struct {
-	X          *mat.Dense
+	X          *mat.Dense // NaN: a null
 	IDs        []uint64
 	Partitions []int32
+	Series     []uint64
+	Rows       int // those without a null
 }
 
 // Batcher cuts a stream of rows into minibatches of exactly B rows, in order. The remainder, always the newest rows,
@@ -24,19 +26,34 @@ type Batcher struct {
 	x          []float64 // the remainder, row-major
 	ids        []uint64
 	partitions []int32
-	one        []int32 // the partition of the rows that are handed over, for each row of a minibatch
+	series     []uint64
+	complete   int      // rows of the remainder without a null
+	nulls      int      // rows with one behind the last minibatch that is complete
+	one        struct { // partition and series of the rows that are handed over, for each row of a minibatch
+		partitions []int32
+		series     []uint64
+	}
 }
+
+// mostNulls bounds the rows with nulls that wait, to a multiple of B; more are left out. A series' last rows are then still those that came last but
+// for a few, wherever not nearly all rows have nulls.
+const mostNulls = 4
 
 // NewBatcher returns a Batcher for rows of dim columns, in minibatches of the given number of rows.
 func NewBatcher(dim, rows int) *Batcher {
 	if dim < 1 || rows < 1 {
 		panic(fmt.Sprintf("minibatch: NewBatcher(%d, %d): both must be at least 1", dim, rows))
 	}
-	return &Batcher{dim: dim, rows: rows, one: make([]int32, rows)}
+	b := &Batcher{dim: dim, rows: rows}
+	b.one.partitions, b.one.series = make([]int32, rows), make([]uint64, rows)
+	return b
 }
 
-// Add appends rows of a partition and yields the minibatches that they complete. Rows are consumed while the sequence is
-// ranged over, which can be done only once. After an early exit from the loop, rows that were not yielded are kept and
+// SeriesOf is the identity of the series that the rows of a partition are, where no values divide them.
+func SeriesOf(partition int32) uint64 { return uint64(partition) }
+
+// Add appends rows of a partition, which have no nulls and are one series, and yields the minibatches that they complete. Rows are consumed while the
+// sequence is ranged over, which can be done only once. After an early exit from the loop, rows that were not yielded are kept and
 // come first in the next call. Add does not keep x and ids.
 func (b *Batcher) Add(x []float64, ids []uint64, partition int32) iter.Seq[Minibatch] {
 	if len(x) != len(ids)*b.dim {
@@ -44,27 +61,45 @@ func (b *Batcher) Add(x []float64, ids []uint64, partition int32) iter.Seq[Minib
 	}
 	return func(yield func(Minibatch) bool) {
 		goOn := true
-		for goOn && len(b.ids)+len(ids) >= b.rows {
+		for goOn && b.complete+len(ids) >= b.rows {
 			// The remainder is filled first; without one, minibatches are views of x itself.
-			if fill := b.rows - len(b.ids); len(b.ids) > 0 {
-				if fill > 0 {
+			if len(b.ids) > 0 {
+				if fill := b.rows - b.complete; fill > 0 {
 					b.take(x[:fill*b.dim], ids[:fill], partition)
 					x, ids = x[fill*b.dim:], ids[fill:]
 				}
-				m := b.view(b.x, b.ids, b.partitions)
-				goOn = yield(m)
-				b.drop()
+				goOn = b.yield(yield)
 				continue
 			}
-			for i := range b.one {
-				b.one[i] = partition
+			for i := range b.rows {
+				b.one.partitions[i], b.one.series[i] = partition, SeriesOf(partition)
 			}
-			m := b.view(x, ids, b.one)
+			m := b.view(x, ids, b.one.partitions, b.one.series, b.rows)
 			x, ids = x[b.rows*b.dim:], ids[b.rows:]
 			goOn = yield(m)
 		}
 		b.take(x, ids, partition)
 		x, ids = nil, nil
+	}
+}
+
+// AddSeries is Add for rows of any series, given by their identities, which may have NaN for nulls.
+func (b *Batcher) AddSeries(x []float64, ids, series []uint64, partition int32) iter.Seq[Minibatch] {
+	if len(x) != len(ids)*b.dim || len(series) != len(ids) {
+		panic(fmt.Sprintf("minibatch: AddSeries: %d numbers and %d series are not %d rows of %d", len(x), len(series), len(ids), b.dim))
+	}
+	return func(yield func(Minibatch) bool) {
+		goOn := true
+		for i, id := range ids {
+			for goOn && b.complete >= b.rows {
+				goOn = b.yield(yield)
+			}
+			b.push(x[i*b.dim:(i+1)*b.dim], id, series[i], partition)
+		}
+		for goOn && b.complete >= b.rows {
+			goOn = b.yield(yield)
+		}
+		x, ids, series = nil, nil, nil
 	}
 }
 
@@ -74,53 +109,117 @@ func (b *Batcher) Rest() Minibatch {
 	if len(b.ids) == 0 {
 		return Minibatch{}
 	}
-	return Minibatch{X: mat.NewDense(len(b.ids), b.dim, b.x), IDs: b.ids, Partitions: b.partitions}
+	return b.view(b.x, b.ids, b.partitions, b.series, b.complete)
 }
 
 // Reset drops the remainder.
-func (b *Batcher) Reset() { b.x, b.ids, b.partitions = b.x[:0], b.ids[:0], b.partitions[:0] }
+func (b *Batcher) Reset() {
+	b.x, b.ids, b.partitions, b.series = b.x[:0], b.ids[:0], b.partitions[:0], b.series[:0]
+	b.complete, b.nulls = 0, 0
+}
 
 // Rows returns the number of rows of a minibatch.
 func (b *Batcher) Rows() int { return b.rows }
 
-// Len returns the number of rows in the remainder.
-func (b *Batcher) Len() int { return len(b.ids) }
+// Len returns the number of rows without a null in the remainder.
+func (b *Batcher) Len() int { return b.complete }
 
+// take appends rows of a partition, which are one series and have no nulls.
 func (b *Batcher) take(x []float64, ids []uint64, partition int32) {
 	b.x = append(b.x, x...)
 	b.ids = append(b.ids, ids...)
 	for range ids {
-		b.partitions = append(b.partitions, partition)
+		b.partitions, b.series = append(b.partitions, partition), append(b.series, SeriesOf(partition))
+		b.counted(true)
 	}
 }
 
-// drop removes the oldest B rows of the remainder.
-func (b *Batcher) drop() {
-	b.x = b.x[:copy(b.x, b.x[b.rows*b.dim:])]
-	b.ids = b.ids[:copy(b.ids, b.ids[b.rows:])]
-	b.partitions = b.partitions[:copy(b.partitions, b.partitions[b.rows:])]
+// push appends a row.
+func (b *Batcher) push(row []float64, id, series uint64, partition int32) {
+	if whole := isWhole(row); whole || b.nulls < mostNulls*b.rows {
+		b.x, b.ids = append(b.x, row...), append(b.ids, id)
+		b.partitions, b.series = append(b.partitions, partition), append(b.series, series)
+		b.counted(whole)
+	}
 }
 
-func (b *Batcher) view(x []float64, ids []uint64, partitions []int32) Minibatch {
-	return Minibatch{X: mat.NewDense(b.rows, b.dim, x[:b.rows*b.dim]), IDs: ids[:b.rows], Partitions: partitions[:b.rows]}
+// counted counts a row that was appended.
+func (b *Batcher) counted(whole bool) {
+	if !whole {
+		b.nulls++
+		return
+	}
+	if b.complete++; b.complete%b.rows == 0 {
+		b.nulls = 0
+	}
+}
+
+func isWhole(row []float64) bool {
+	for _, v := range row {
+		if v != v {
+			return false
+		}
+	}
+	return true
+}
+
+// yield yields the oldest minibatch of the remainder, and removes it.
+func (b *Batcher) yield(yield func(Minibatch) bool) (goOn bool) {
+	n := b.rows
+	if b.complete < len(b.ids) { // there are rows with nulls
+		n = 0
+		for whole := 0; whole < b.rows; n++ {
+			if isWhole(b.x[n*b.dim : (n+1)*b.dim]) {
+				whole++
+			}
+		}
+	}
+	goOn = yield(b.view(b.x[:n*b.dim], b.ids[:n], b.partitions[:n], b.series[:n], b.rows))
+	b.x = b.x[:copy(b.x, b.x[n*b.dim:])]
+	b.ids = b.ids[:copy(b.ids, b.ids[n:])]
+	b.partitions = b.partitions[:copy(b.partitions, b.partitions[n:])]
+	b.series = b.series[:copy(b.series, b.series[n:])]
+	b.complete -= b.rows
+	return goOn
+}
+
+// view is a minibatch of rows, of which so many have no nulls.
+func (b *Batcher) view(x []float64, ids []uint64, partitions []int32, series []uint64, whole int) Minibatch {
+	n := len(partitions)
+	return Minibatch{X: mat.NewDense(n, b.dim, x[:n*b.dim]), IDs: ids[:n], Partitions: partitions, Series: series, Rows: whole}
 }
 
 // The remainder in a checkpoint, little-endian, exact to the bit:
 //
-//	+---------+------+------+--------------------+---------------+---------------------+
-//	| 'B' '2' | d u32| n u32| partitions n × u32 | ids   n × u64 | rows   n·d × f64    |
-//	+---------+------+------+--------------------+---------------+---------------------+
+//	+---------+------+------+--------------------+---------------+--------------------+---------------------+
+//	| 'B' '3' | d u32| n u32| partitions n × u32 | ids   n × u64 | series n × u64     | rows   n·d × f64    |
+//	+---------+------+------+--------------------+---------------+--------------------+---------------------+
 //
-// B is not part of it: a remainder may be taken up under another minibatch size. "B1", which is read too, has no
-// partitions: they are then −1, which is that of no partition.
+// B is not part of it: a remainder may be taken up under another minibatch size. "B2" has no series: each is the partition's. It is written where that is
+// so and there are no nulls. "B1", which is read too, has no partitions either: they are then −1, which is that of no partition.
 const (
-	stateVersion  = "B2"
-	formerVersion = "B1"
+	stateVersion  = "B3"
+	secondVersion = "B2"
+	firstVersion  = "B1"
 )
+
+// writes is the version that has all there is.
+func (b *Batcher) writes() string {
+	if b.complete < len(b.ids) {
+		return stateVersion
+	}
+	for i, p := range b.partitions {
+		if b.series[i] != SeriesOf(p) {
+			return stateVersion
+		}
+	}
+	return secondVersion
+}
 
 // AppendBinary appends the remainder to dst.
 func (b *Batcher) AppendBinary(dst []byte) ([]byte, error) {
-	dst = append(dst, stateVersion...)
+	version := b.writes()
+	dst = append(dst, version...)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(b.dim))
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(b.ids)))
 	for _, p := range b.partitions {
@@ -128,6 +227,11 @@ func (b *Batcher) AppendBinary(dst []byte) ([]byte, error) {
 	}
 	for _, id := range b.ids {
 		dst = binary.LittleEndian.AppendUint64(dst, id)
+	}
+	if version == stateVersion {
+		for _, id := range b.series {
+			dst = binary.LittleEndian.AppendUint64(dst, id)
+		}
 	}
 	for _, v := range b.x {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
@@ -140,7 +244,8 @@ func (b *Batcher) AppendBinary(dst []byte) ([]byte, error) {
 func (b *Batcher) UnmarshalBinary(data []byte) error {
 	const header = len(stateVersion) + 4 + 4
 	version := string(data[:min(len(data), len(stateVersion))])
-	if len(data) < header || version != stateVersion && version != formerVersion {
+	row, known := map[string]uint64{firstVersion: 8, secondVersion: 8 + 4, stateVersion: 8 + 4 + 8}[version]
+	if len(data) < header || !known {
 		return fmt.Errorf("minibatch: remainder of %d bytes does not begin with %q: written by another version, or damaged", len(data), stateVersion)
 	}
 	dim := uint64(binary.LittleEndian.Uint32(data[2:]))
@@ -149,28 +254,33 @@ func (b *Batcher) UnmarshalBinary(data []byte) error {
 		return fmt.Errorf("minibatch: remainder has %d columns, want %d: the features changed, use another snapshot.model_id", dim, b.dim)
 	}
 	data = data[header:]
-	row := 8 + 8*dim
-	if version == stateVersion {
-		row += 4
-	}
+	row += 8 * dim
 	if want := n * row; uint64(len(data)) != want {
 		return fmt.Errorf("minibatch: remainder of %d rows has %d bytes, want %d: damaged", n, len(data), want)
+	}
+	word := func() (v uint64) {
+		v, data = binary.LittleEndian.Uint64(data), data[8:]
+		return v
 	}
 	b.Reset()
 	for range n {
 		p := int32(-1)
-		if version == stateVersion {
+		if version != firstVersion {
 			p, data = int32(binary.LittleEndian.Uint32(data)), data[4:]
 		}
-		b.partitions = append(b.partitions, p)
+		b.partitions, b.series = append(b.partitions, p), append(b.series, SeriesOf(p))
 	}
 	for range n {
-		b.ids = append(b.ids, binary.LittleEndian.Uint64(data))
-		data = data[8:]
+		b.ids = append(b.ids, word())
 	}
-	for range n * dim {
-		b.x = append(b.x, math.Float64frombits(binary.LittleEndian.Uint64(data)))
-		data = data[8:]
+	for i := 0; i < len(b.series) && version == stateVersion; i++ {
+		b.series[i] = word()
+	}
+	for range n {
+		for range dim {
+			b.x = append(b.x, math.Float64frombits(word()))
+		}
+		b.counted(isWhole(b.x[len(b.x)-b.dim:]))
 	}
 	return nil
 }

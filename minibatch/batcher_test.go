@@ -1,8 +1,10 @@
 package minibatch
 
 import (
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -134,6 +136,77 @@ func TestBatcherPartitions(t *testing.T) {
 	got = append(got, b.Rest().Partitions...)
 	if diff := cmp.Diff([]int32{0, 1, 1, 2, 2, 2, 2, 2, 2, 3, 4, 4, 4}, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Rows with nulls lie between those of a minibatch, which come by their number alone, however rows are handed over and over checkpoints; of very many
+// rows with nulls only the first wait.
+func TestBatcherSeries(t *testing.T) {
+	const n, rows = 200, 4
+	x, ids, series := make([]float64, 2*n), make([]uint64, n), make([]uint64, n)
+	for i := range ids {
+		x[2*i], x[2*i+1], ids[i], series[i] = float64(i), 1, uint64(i), uint64(i%3)
+		if i%7 == 2 || i >= 100 && i < 150 {
+			x[2*i+i%2] = math.NaN()
+		}
+	}
+	cut := func(size int) (said string) {
+		b := NewBatcher(2, rows)
+		add := func(m Minibatch) {
+			whole := 0
+			for i := range m.IDs {
+				if isWhole(m.X.RawRowView(i)) {
+					whole++
+				}
+			}
+			if whole != m.Rows || len(m.Partitions) != len(m.IDs) {
+				t.Errorf("%d rows without nulls, %d said, %d partitions", whole, m.Rows, len(m.Partitions))
+			}
+			said += fmt.Sprintf("%d %v %v %v\n", m.Rows, m.IDs, m.Series, m.X.RawMatrix().Data)
+		}
+		for at := 0; at < n; at += size {
+			to := min(at+size, n)
+			for m := range b.AddSeries(x[2*at:2*to], ids[at:to], series[at:to], 5) {
+				if m.Rows != rows {
+					t.Errorf("a minibatch of %d rows", m.Rows)
+				}
+				add(m)
+			}
+			state, err := b.AppendBinary(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b = NewBatcher(2, rows)
+			if err := b.UnmarshalBinary(state); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(b.Rest())
+		return said
+	}
+	want := cut(1)
+	for _, size := range []int{3, 50, n} {
+		if diff := cmp.Diff(want, cut(size)); diff != "" {
+			t.Errorf("in pieces of %d: %s", size, diff)
+		}
+	}
+	if !strings.Contains(want, " 115 ") || strings.Contains(want, " 120 ") { // 16 rows with nulls wait
+		t.Error(want)
+	}
+	b := NewBatcher(2, rows) // rows of two kinds meet
+	for range b.AddSeries([]float64{1, math.NaN()}, []uint64{1}, []uint64{9}, 5) {
+		t.Error("a row with a null has completed a minibatch")
+	}
+	for m := range b.Add(x[:2*2], ids[:2], 5) {
+		t.Error(m)
+	}
+	for m := range b.Add(x[3*2:7*2], ids[3:7], 5) {
+		if !slices.Equal(m.IDs, []uint64{1, 0, 1, 3, 4}) || !slices.Equal(m.Series, []uint64{9, 5, 5, 5, 5}) {
+			t.Errorf("%v of series %v", m.IDs, m.Series)
+		}
+	}
+	if b.Len() != 2 {
+		t.Errorf("%d rows are left", b.Len())
 	}
 }
 

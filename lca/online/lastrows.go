@@ -44,9 +44,20 @@ type lastRows struct {
 // learn learns rows, which include those that the gate refuses: what keeps a fault out of the moments is its score. A row of a series that is not
 // kept is not learnt.
 func (r *lastRows) learn(x []float64, series []uint64, dim int) {
-	if r.learner == nil || r.over {
-		return
+	if r.learner != nil && !r.over {
+		r.learner.Learn(r.find(x, series, dim), r.turns)
 	}
+}
+
+// pass moves series on by rows that are not learnt.
+func (r *lastRows) pass(x []float64, series []uint64, dim int) {
+	if r.learner != nil && !r.over {
+		r.learner.Pass(r.find(x, series, dim), r.turns)
+	}
+}
+
+// find sets turns to the series of the rows that are of one that is kept, and returns these rows.
+func (r *lastRows) find(x []float64, series []uint64, dim int) []float64 {
 	all := len(series) == len(x)/dim
 	r.turns, r.rows = r.turns[:0], r.rows[:0]
 	for i, id := range series {
@@ -61,10 +72,10 @@ func (r *lastRows) learn(x []float64, series []uint64, dim int) {
 			r.rows = append(r.rows, x[i*dim:(i+1)*dim]...)
 		}
 	}
-	if !all {
-		x = r.rows
+	if all {
+		return x
 	}
-	r.learner.Learn(x, r.turns)
+	return r.rows
 }
 
 // seriesOf returns the identities of the series of n rows, where none are given.

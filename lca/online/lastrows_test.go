@@ -208,6 +208,11 @@ func TestRowsWithNulls(t *testing.T) {
 	if l.recent.series[0].Rows != rows || moved.recent.series[0].Rows != rows/50*45 || l.recent.learner.Learnt() != rows/50*45 {
 		t.Errorf("a series of %d rows, %d without nulls, of which %d are learnt", l.recent.series[0].Rows, moved.recent.series[0].Rows, l.recent.learner.Learnt())
 	}
+	before := l.recent.learner.Learnt()
+	l.SkipSeries(mat.NewDense(2, dim, x[:2*dim]), 2, []uint64{0, 1})
+	if l.recent.series[0].Rows != rows+1 || l.recent.series[1].Rows != 1 || l.recent.learner.Learnt() != before || l.counts.Skipped != 2 {
+		t.Error("rows that are skipped do not move their series, or are learnt")
+	}
 	none := mat.NewDense(2, dim, []float64{1, math.NaN(), 3, 4, 5, 6})
 	if _, err := l.Learn(none, nil, nil); err == nil {
 		t.Error("Learn has taken a NaN")

@@ -155,6 +155,13 @@ func (l *Learner) LearnSeries(x *mat.Dense, ids []uint64, partitions []int32, se
 // minibatches leaves C_L unbiased (section 5.1).
 func (l *Learner) Skip(rows int) { l.counts.Skipped += uint64(rows) }
 
+// SkipSeries is Skip for rows of series, as LearnSeries takes them, of which so many have no nulls: they move their series on, so that the last rows of
+// those that are learnt are the ones that were there.
+func (l *Learner) SkipSeries(x *mat.Dense, rows int, series []uint64) {
+	l.Skip(rows)
+	l.recent.pass(x.RawMatrix().Data, series, l.cfg.Dim)
+}
+
 // learn is one stochastic EM step, or more while the stream is young.
 func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, l.work)

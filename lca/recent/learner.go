@@ -132,6 +132,9 @@ func (l *Learner) Learn(rows []float64, series []*Series) {
 	}
 }
 
+// Pass moves series on by rows as Learn does, and learns nothing.
+func (l *Learner) Pass(rows []float64, series []*Series) { l.scorer.follow(l.newest, rows, series) }
+
 // fillNulls replaces nulls by the means of their columns, and reports whether there are any.
 func fillNulls(x, mean []float64) (any bool) {
 	for k, v := range x {

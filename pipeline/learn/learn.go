@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
@@ -40,7 +42,8 @@ type LearnConfig struct {
 	SkipWhenBehind  bool
 	Alarms          transform.Alarms   // where changes of the stream go
 	Rejects         *reject.DeadLetter // how many unusable records are tolerated; nil = all, as in a replay
-	StopAtRow       bool               // source.on_invalid: stop
+	OnInvalid       reject.OnInvalid   // source.on_invalid. A row that the transform fills moves its series on, and is not learnt; at any it may stop
+	Series          modelkey.By        // the rows of one value, in a partition, are a series; of none: those of a partition
 	LearnRest       bool               // learn the unfinished minibatch at the end and publish the result, for a replay
 	LearnOneIn      uint64             // learn one minibatch in this many, by a count that no checkpoint holds, for replays; 0 and 1 learn all
 	Producer        string
@@ -74,6 +77,7 @@ type Learn struct {
 	x        []float64
 	at       reject.Place // of the rows that were read last
 	ids      []uint64
+	turns    turns // the series of x
 	offsets  source.Offsets
 	slots    snapshot.Slots
 	state    checkpoint.Checkpoint // counters of the provisional state
@@ -291,6 +295,7 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 			return l.reject(m, encode.Refused(m, err))
 		}
 	}
+	l.rows.KeepMissing = l.fills()
 	if err := reject.Readable(&l.features, &l.rows, m.Record); err != nil {
 		return l.reject(m, encode.Refused(m, err))
 	}
@@ -301,6 +306,8 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 		return err
 	}
 	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
+	l.turns.begin(l.Series, m)
+	defer l.turns.end()
 	return reject.EachSlice(&l.features, &l.rows, m.Record, func(first int) error { return l.gathered(ctx, m, first) })
 }
 
@@ -312,14 +319,18 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	l.at = reject.Place{Topic: m.Partition.Topic, Partition: m.Partition.ID, Offset: m.Offset}
 	topic, offset, before := m.Identity()
 	id := minibatch.NewRowIDs(topic, m.Partition.ID)
+	l.unusable.rows(len(l.rows.Invalid), l.rows.N-l.rows.Bad)
+	if l.fills() || l.Series.Keyed() {
+		l.seriesRows(id, offset, before, first)
+		return l.minibatches(ctx, l.batcher.AddSeries(l.x, l.ids, l.turns.ids, m.Partition.ID))
+	}
 	l.x, l.ids = l.rows.AppendValid(l.x[:0], l.ids[:0], id, offset, before+first)
-	l.unusable.rows(len(l.rows.Invalid), len(l.ids))
-	return l.add(ctx, l.x, l.ids, m.Partition.ID)
+	return l.minibatches(ctx, l.batcher.Add(l.x, l.ids, m.Partition.ID))
 }
 
-// add learns the minibatches that rows complete.
-func (l *Learn) add(ctx context.Context, x []float64, ids []uint64, partition int32) error {
-	for mb := range l.batcher.Add(x, ids, partition) {
+// minibatches learns minibatches.
+func (l *Learn) minibatches(ctx context.Context, all iter.Seq[minibatch.Minibatch]) error {
+	for mb := range all {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -363,16 +374,16 @@ func (l *Learn) start(f minibatch.Features) error {
 func (l *Learn) minibatch(ctx context.Context, mb minibatch.Minibatch) error {
 	l.thin++
 	if left := l.LearnOneIn > 1 && (l.thin-1)%l.LearnOneIn != 0; left || l.skip.now() {
-		l.learner.Skip(len(mb.IDs))
-		l.Stats.SkippedRows.Add(uint64(len(mb.IDs)))
-		l.skipped.rows += uint64(len(mb.IDs))
+		l.learner.SkipSeries(mb.X, mb.Rows, mb.Series)
+		l.Stats.SkippedRows.Add(uint64(mb.Rows))
+		l.skipped.rows += uint64(mb.Rows)
 		return nil
 	}
-	if err := l.learner.Await(ctx, len(mb.IDs)); err != nil {
+	if err := l.learner.Await(ctx, mb.Rows); err != nil {
 		return err
 	}
 	start := time.Now()
-	step, err := l.learner.Learn(mb.X, mb.IDs, mb.Partitions)
+	step, err := l.learner.LearnSeries(mb.X, mb.IDs, mb.Partitions, mb.Series)
 	if err != nil {
 		return fmt.Errorf("pipeline: learn: %w", err)
 	}
@@ -381,9 +392,9 @@ func (l *Learn) minibatch(ctx context.Context, mb minibatch.Minibatch) error {
 	l.sayPassing()
 	l.Stats.Update.Observe(time.Since(start))
 	l.Stats.Updates.Add(1)
-	l.Stats.LearntRows.Add(uint64(len(mb.IDs)))
-	l.skipped.learnt += uint64(len(mb.IDs))
-	l.sinceRows += uint64(len(mb.IDs))
+	l.Stats.LearntRows.Add(uint64(mb.Rows))
+	l.skipped.learnt += uint64(mb.Rows)
+	l.sinceRows += uint64(mb.Rows)
 	l.note()
 	switch {
 	case l.historyLeft() > 0 || !l.dueByRows() && !changed(step):
@@ -610,7 +621,7 @@ func (c *LearnConfig) inWindow(r *reject.Rejects, rejected bool) int {
 // transform.
 func (c *LearnConfig) invalid(rows *minibatch.Rows, m *source.Message, first int) error {
 	for i, reason := range rows.Invalid {
-		if c.StopAtRow && reason != minibatch.ReasonNone {
+		if c.OnInvalid == reject.StopAtRow && reason != minibatch.ReasonNone {
 			return reject.StopAtInvalid(m, first+i, reason)
 		}
 	}

@@ -44,7 +44,10 @@ func TestLearnerRejects(t *testing.T) {
 			}
 			loop, stage := w.learnLoop(t, 2)
 			var log bytes.Buffer
-			stage.Rejects, stage.StopAtRow, stage.Log = c.rejects, c.row, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+			if c.row {
+				stage.OnInvalid = reject.StopAtRow
+			}
+			stage.Rejects, stage.Log = c.rejects, slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 			err := loop.Run(context.Background())
 			if c.stops == "" && err != nil {
 				t.Errorf("it stops: %v", err)

@@ -93,7 +93,12 @@ func (k *KeyedLearn) minibatches(ctx context.Context, one *Learn, h *heldRows) e
 		next := min(first+max(one.batcher.Rows()-one.batcher.Len(), 1), len(k.ids))
 		one.at = reject.Place{Topic: k.Partition.Topic, Partition: k.Partition.ID, Offset: h.offsets[next-1]}
 		one.offsets[k.Partition] = one.at.Offset
-		if err := one.add(ctx, h.x[first*dim:next*dim], k.ids[first:next], 0); err != nil {
+		x, ids := h.x[first*dim:next*dim], k.ids[first:next]
+		all := one.batcher.Add(x, ids, 0)
+		if k.fills() {
+			all = one.batcher.AddSeries(x, ids, make([]uint64, len(ids)), 0)
+		}
+		if err := one.minibatches(ctx, all); err != nil {
 			return err
 		}
 		first = next

@@ -196,7 +196,7 @@ func (r *LearnRange) Features(names []string) error {
 func (r *LearnRange) Take(ctx context.Context, x []float64, ids []uint64) error {
 	r.one.learner.Borrow(r.scratch)
 	defer r.one.learner.Return(r.scratch)
-	err := r.one.add(ctx, x, ids, 0)
+	err := r.one.minibatches(ctx, r.one.batcher.Add(x, ids, 0))
 	r.forget()
 	return err
 }

@@ -401,7 +401,7 @@ func (k *KeyedLearn) message(ctx context.Context, msg *source.Message) error {
 		}
 		k.x, k.ordinals = k.x[:0], k.ordinals[:0]
 		for i, reason := range k.rows.Invalid {
-			if reason == minibatch.ReasonNone {
+			if reason == minibatch.ReasonNone || k.rows.Missing(i) > 0 {
 				k.x = append(k.x, k.rows.X[i*k.rows.Dim:(i+1)*k.rows.Dim]...)
 				k.ordinals = append(k.ordinals, uint32(i))
 			}
@@ -414,6 +414,7 @@ func (k *KeyedLearn) message(ctx context.Context, msg *source.Message) error {
 
 // readable finds out whether a plan reads all rows of a message.
 func (k *KeyedLearn) readable(plan *minibatch.Features, msg *source.Message) error {
+	k.rows.KeepMissing = k.fills()
 	if err := reject.Readable(plan, &k.rows, msg.Record); err != nil {
 		return err
 	}
@@ -486,7 +487,7 @@ func (k *KeyedLearn) reject(msg *source.Message, bad *source.RecordError) error 
 
 // noKey passes over a row without a value of model.by, and over all rows of its message if the value is the message's.
 func (k *KeyedLearn) noKey(msg *source.Message, row int) error {
-	if k.StopAtRow {
+	if k.OnInvalid == reject.StopAtRow {
 		return &reject.Stop{Err: reject.Bad(msg, reject.CodeRowInvalid, rowError(row, errNoKey)), Remedy: "fix the producer, or set source.on_invalid to null or dead_letter"}
 	}
 	return nil
@@ -585,6 +586,7 @@ func (k *KeyedLearn) rowsOf(ctx context.Context, msg *source.Message, values *mo
 		}
 	}
 	defer clear(k.byValue)
+	k.rows.KeepMissing = k.fills()
 	if err := reject.Readable(plan, &k.rows, msg.Record); err != nil { // another plan's rows may be there
 		return err
 	}
@@ -598,7 +600,7 @@ func (k *KeyedLearn) rowsOf(ctx context.Context, msg *source.Message, values *mo
 			if !ok || t == nil {
 				continue
 			}
-			if reason == minibatch.ReasonNone {
+			if reason == minibatch.ReasonNone || k.rows.Missing(i) > 0 {
 				t.x = append(t.x, k.rows.X[i*k.rows.Dim:(i+1)*k.rows.Dim]...)
 				t.at = append(t.at, uint32(t.all))
 			}

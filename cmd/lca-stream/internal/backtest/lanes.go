@@ -103,7 +103,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	l := &lane{lanes: s, id: id, keyed: keyed, read: snapshot.Assembler{Retain: 1, Only: id}}
 	l.learner = &learn.Learn{LearnConfig: learn.LearnConfig{
 		ModelID: id, Topic: c.Snapshot.Topic, Keep: 2, SnapshotRows: publishedRows, Columns: c.Source.Features, Learner: s.learner,
-		StopAtRow: c.Source.OnInvalid == reject.StopAtRow, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now,
+		OnInvalid: c.Source.OnInvalid, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now,
 		Start: func(context.Context, source.Offsets) (source.Offsets, error) {
 			return source.Offsets{l.partition(): 0}, nil
 		},

@@ -19,6 +19,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -322,6 +323,9 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 		Stats:      r.stats, Log: r.log, Now: time.Now,
 		CheckpointRows: 1 << 62,
 	}}
+	if r.config.Source.OnInvalid == reject.ImputeRow { // under the other policies such rows are left out, and counted
+		stage.OnInvalid = reject.ImputeRow
+	}
 	if _, err := stage.Rewind(ctx); err != nil {
 		return nil, err
 	}

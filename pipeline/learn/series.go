@@ -1,0 +1,72 @@
+package learn
+
+import (
+	"hash/fnv"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// turns finds out which series the rows of a message are of. They are those of the transform: the values of one partition, and the rows that have none.
+type turns struct {
+	by        modelkey.By
+	partition int32
+	whole     uint64          // of all rows of the message, unless a column has the values
+	values    modelkey.Values // of the column
+	ids       []uint64        // of the rows that were taken
+}
+
+// begin is called with each message.
+func (t *turns) begin(by modelkey.By, m *source.Message) {
+	t.by, t.partition = by, m.Partition.ID
+	switch by.Place {
+	case modelkey.None:
+		t.whole = minibatch.SeriesOf(m.Partition.ID)
+	case modelkey.Column:
+		t.values, _ = by.Column(m.Record) // what cannot be read is no value
+	default:
+		value := by.Whole(m)
+		t.whole = seriesID(m.Partition.ID, string(value), value != nil)
+	}
+}
+
+func (t *turns) end() { t.values.Release() }
+
+// of is the identity of the series of a row of the message.
+func (t *turns) of(row int) uint64 {
+	if t.by.Place != modelkey.Column {
+		return t.whole
+	}
+	value, ok := t.values.Whole(row)
+	return seriesID(t.partition, value, ok)
+}
+
+// seriesID is the identity of the series of a value. It is kept in checkpoints, so it must never change.
+func seriesID(partition int32, value string, ok bool) uint64 {
+	h := fnv.New64a()
+	p := uint32(partition)
+	known := byte(0)
+	if ok {
+		known = 1
+	}
+	_, _ = h.Write([]byte{byte(p), byte(p >> 8), byte(p >> 16), byte(p >> 24), known})
+	_, _ = h.Write([]byte(value))
+	return h.Sum64()
+}
+
+// fills reports whether the transform fills what is missing. Such rows have a score, and so they are rows of their series.
+func (c *LearnConfig) fills() bool { return c.OnInvalid == reject.ImputeRow }
+
+// seriesRows sets x, ids and turns to the rows of a slice of a message, which begins at row first, that are learnt or fill a series.
+func (l *Learn) seriesRows(id minibatch.RowIDs, offset int64, before, first int) {
+	l.x, l.ids, l.turns.ids = l.x[:0], l.ids[:0], l.turns.ids[:0]
+	for i, reason := range l.rows.Invalid {
+		if reason != minibatch.ReasonNone && l.rows.Missing(i) == 0 {
+			continue
+		}
+		l.x = append(l.x, l.rows.X[i*l.rows.Dim:(i+1)*l.rows.Dim]...)
+		l.ids, l.turns.ids = append(l.ids, id.ID(offset, before+first+i)), append(l.turns.ids, l.turns.of(first+i))
+	}
+}

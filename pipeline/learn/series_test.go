@@ -1,0 +1,185 @@
+package learn
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
+
+	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/lca/recent"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// seriesRow is a row of a test's stream, and the name of its series.
+type seriesRow struct {
+	x    [2]float64
+	name string
+}
+
+// seriesStream makes messages of some rows each, of two partitions and some values, and of what series their rows are.
+func seriesStream(by modelkey.By) (msgs []source.Message, rows []seriesRow) {
+	r, offsets := rand.New(rand.NewPCG(9, 9)), [2]int64{}
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "a", Type: arrow.PrimitiveTypes.Float64, Nullable: true}, {Name: "b", Type: arrow.PrimitiveTypes.Float64, Nullable: true},
+		{Name: "of", Type: arrow.BinaryTypes.String, Nullable: true},
+	}, nil)
+	for range 900 {
+		p := r.Int32N(2)
+		m := source.Message{Partition: fixtures.Part(p), Offset: offsets[p]}
+		offsets[p]++
+		values := []string{"", "m1", "m2", "longer", "null"}
+		of := values[r.IntN(len(values))]
+		if of != "null" {
+			m.Key, m.Headers = []byte(of), []source.Header{{Key: "of", Value: []byte(of)}}
+		}
+		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		for range 1 + r.IntN(3) {
+			if by.Place == modelkey.Column {
+				of = values[r.IntN(len(values))]
+			}
+			row := seriesRow{name: fmt.Sprint(p, of)}
+			if !by.Keyed() {
+				row.name = fmt.Sprint(p)
+			}
+			for k := range row.x {
+				row.x[k] = r.NormFloat64()
+				if r.IntN(20) == 0 {
+					row.x[k] = math.NaN()
+					b.Field(k).AppendNull()
+				} else {
+					b.Field(k).(*array.Float64Builder).Append(row.x[k])
+				}
+			}
+			if of == "null" {
+				b.Field(2).AppendNull()
+			} else {
+				b.Field(2).(*array.StringBuilder).Append(of)
+			}
+			rows = append(rows, row)
+		}
+		m.Record = b.NewRecord()
+		msgs = append(msgs, m)
+	}
+	return msgs, rows
+}
+
+// A learner learns the series that the transform scores: of values, of those that have none, in each partition, with the rows that the transform fills. How
+// messages come in batches, and restarts between them, change no byte.
+func TestSeriesOfALearner(t *testing.T) {
+	t.Parallel()
+	const minibatch = 50
+	for _, by := range []string{"none", "key", "header:of", "column:of"} {
+		for _, invalid := range []reject.OnInvalid{reject.NullRow, reject.ImputeRow} {
+			by, err := modelkey.Parse(by)
+			if err != nil {
+				t.Fatal(err)
+			}
+			msgs, rows := seriesStream(by)
+			stage := func() *Learn {
+				c := online.DefaultConfig(1)
+				c.Minibatch, c.Neighbours = minibatch, 300
+				return &Learn{LearnConfig: LearnConfig{
+					ModelID: "m", Columns: []string{"a", "b"}, Learner: c, Series: by, OnInvalid: invalid, Keep: 1, SnapshotRows: 1 << 62,
+					Checkpoints: new(checkpoint.Checkpoints), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
+				}}
+			}
+			learn := func(batch int, restarts bool) (*Learn, []byte) {
+				l := stage()
+				l.reset(source.Offsets{})
+				for at := 0; at < len(msgs); at += batch {
+					for i := at; i < min(at+batch, len(msgs)); i++ {
+						if err := l.message(context.Background(), &msgs[i]); err != nil {
+							t.Fatal(err)
+						}
+						if err := l.endSnapshot(); err != nil {
+							t.Fatal(err)
+						}
+					}
+					if restarts {
+						c, err := l.saved()
+						if err != nil {
+							t.Fatal(err)
+						}
+						l = stage()
+						l.reset(source.Offsets{})
+						if err := l.restore(c); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				c, err := l.saved()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return l, append(c.Learner, c.Batcher...)
+			}
+			what := fmt.Sprintf("%v, %v", by, invalid)
+			l, want := learn(len(msgs), false)
+			if _, got := learn(7, true); !bytes.Equal(want, got) {
+				t.Errorf("%s: restarts change what is learnt", what)
+			}
+			m, err := l.learner.Model()
+			if err != nil {
+				t.Fatal(err)
+			}
+			direct, series := recent.NewLearner(2), map[string]*recent.Series{}
+			var x []float64
+			var turns []*recent.Series
+			whole := 0
+			for _, row := range rows {
+				null := row.x[0] != row.x[0] || row.x[1] != row.x[1]
+				if null && invalid != reject.ImputeRow {
+					continue
+				}
+				if series[row.name] == nil {
+					series[row.name] = new(recent.Series)
+				}
+				x, turns = append(x, row.x[:]...), append(turns, series[row.name])
+				if !null {
+					whole++
+				}
+				if whole == minibatch {
+					direct.Learn(x, turns)
+					x, turns, whole = nil, nil, 0
+				}
+			}
+			if got, want := m.Recent, direct.Evaluator(); !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: the evaluator has means %v after %d rows, want %v after %d", what, got.Charts.Mean, got.Learnt, want.Charts.Mean, want.Learnt)
+			}
+			for i := range msgs {
+				msgs[i].Record.Release()
+			}
+		}
+	}
+}
+
+// The identities of series are in checkpoints.
+func TestSeriesIDs(t *testing.T) {
+	seen := map[uint64]bool{}
+	for _, p := range []int32{0, 1, 256} {
+		for _, value := range []string{"", "0", "a", "\x00a"} {
+			seen[seriesID(p, value, true)] = true
+		}
+		seen[seriesID(p, "", false)] = true
+	}
+	if len(seen) != 15 {
+		t.Errorf("%d identities of 15 series", len(seen))
+	}
+	if got := seriesID(7, "press 3", true); got != 0x27c9987c6bbdbd1 { // FNV-1a, from another program
+		t.Errorf("%#x", got)
+	}
+}
