@@ -35,8 +35,7 @@ type Batcher struct {
 	}
 }
 
-// mostNulls bounds the rows with nulls that wait, to a multiple of B; more are left out. A series' last rows are then still those that came last but
-// for a few, wherever not nearly all rows have nulls.
+// mostNulls bounds the rows with nulls that wait, to a multiple of B; more are left out, where nearly all rows have nulls.
 const mostNulls = 4
 
 // NewBatcher returns a Batcher for rows of dim columns, in minibatches of the given number of rows.
