@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -21,11 +20,12 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// The rows of backtestFiles: those of fault are faulty, and far from all others.
+// The rows of backtestFiles: those of fault are faulty, far from all others, and the last ones. The score of the last rows stays high for a while after a
+// fault, and labels say nothing of that.
 const (
 	backtestRows = 1500
-	faultFrom    = 1200
-	faultTo      = 1219
+	faultFrom    = 1400
+	faultTo      = 1499
 )
 
 // backtestFiles writes rows.csv, of two machines in turn, the files of each of them, and labels by rows and by times.
@@ -130,7 +130,7 @@ func TestBacktest(t *testing.T) {
 	if got := versionsOf(want); got != "(null) from 0, 200 from 202, 400 from 404, 800 from 809, 1000 from 1011, 1200 from 1213" { // one row of a hundred is null, and not learnt; after 1200 the data choose again
 		t.Errorf("versions %s", got)
 	}
-	if said.Rows != backtestRows || said.Scored != backtestRows-202-13 || *said.Faults != 1 || *said.AP < 0.2 || *said.AUC < 0.95 {
+	if said.Rows != backtestRows || said.Scored != backtestRows-202-13 || *said.Faults != 1 || *said.AP < 0.98 || *said.AUC < 0.999 {
 		t.Errorf("%+v, AP %v, AUC %v", said, said.AP, said.AUC)
 	}
 	if lca := want.Schema().Field(want.Schema().FieldIndices("lca")[0]).Type.(*arrow.FixedSizeListType); lca.Len() != 3 {
@@ -211,7 +211,7 @@ func TestBacktestLabels(t *testing.T) {
 	if episodes, err := os.ReadFile(filepath.Join(dir, "episodes.json")); err != nil || string(episodes) != "[]\n" {
 		t.Errorf("%q, %v", episodes, err)
 	}
-	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--labels", "faulty")); !regexp.MustCompile(`\n1 fault in the labels: AP 0\.\d+, AUC 0\.9\d+ of lca_recent_score\n$`).MatchString(said) {
+	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--labels", "faulty")); !strings.HasSuffix(said, "\n1 fault in the labels: AP 1, AUC 1 of lca_recent_score\n") {
 		t.Error(said)
 	}
 }

@@ -94,6 +94,17 @@ func (l *Learner) seriesOf(series []uint64, partitions []int32, n int) []uint64 
 	return l.series
 }
 
+// SeriesState returns a copy of the series with an identity, as it is after the rows that were learnt or skipped; a zero one where the learner has none.
+func (l *Learner) SeriesState(id uint64) *recent.Series {
+	kept := l.recent.series[id]
+	if kept == nil {
+		return new(recent.Series)
+	}
+	s := *kept
+	s.Short, s.Long, s.Deviation = slices.Clone(s.Short), slices.Clone(s.Long), slices.Clone(s.Deviation)
+	return &s
+}
+
 // of returns the series with an identity; nil: it is not kept.
 func (r *lastRows) of(id uint64, dim int) *recent.Series {
 	s := r.series[id]

@@ -3,6 +3,7 @@ package learn
 import (
 	"hash/fnv"
 
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -54,6 +55,15 @@ func seriesID(partition int32, value string, ok bool) uint64 {
 	_, _ = h.Write([]byte{byte(p), byte(p >> 8), byte(p >> 16), byte(p >> 24), known})
 	_, _ = h.Write([]byte(value))
 	return h.Sum64()
+}
+
+// SeriesState returns a copy of the learner's series of a value in a partition, nil for rows without one; a zero Series where it has none.
+func (l *Learn) SeriesState(partition int32, value []byte) *recent.Series {
+	id := minibatch.SeriesOf(partition)
+	if l.Series.Keyed() {
+		id = seriesID(partition, string(value), value != nil)
+	}
+	return l.learner.SeriesState(id)
 }
 
 // fills reports whether the transform fills what is missing. Such rows have a score, and so they are rows of their series.

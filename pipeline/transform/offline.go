@@ -7,6 +7,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/models"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -48,6 +49,9 @@ func (o *Offline) Adopt(model *snapshot.Snapshot) {
 	c.Follow.Adopt(&stats.PublishedModel{Snapshot: model})
 	o.bound(model.Features)
 }
+
+// Begin says what the series of a value is before its first row, nil is the value of rows without one; a zero Series is one that begins.
+func (o *Offline) Begin(series func(value []byte) *recent.Series) { o.transform.series.begin = series }
 
 // Schema returns the schema of the output of rows of a schema, or why they cannot be whitened.
 func (o *Offline) Schema(in *arrow.Schema) (*arrow.Schema, error) {

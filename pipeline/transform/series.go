@@ -72,6 +72,9 @@ type heldSeriesSet struct {
 	most           int             // default MostSeries; for tests
 	name           []byte          // memory
 
+	// What the series of a value is before its first row; nil: there are no rows yet.
+	begin func(value []byte) *recent.Series
+
 	// Before a message whose rows are whitened at several times; nil: it is not kept. If the message is set aside for a later row, none of them counts.
 	before map[*heldSeries]heldSeries
 }
@@ -99,6 +102,9 @@ func (s *heldSeriesSet) touch(value []byte, offset int64, row int, features stri
 			s.all, s.gone = map[string]*heldSeries{}, map[string]bool{}
 		}
 		one = &heldSeries{name: string(s.name), offset: -1}
+		if s.begin != nil {
+			one.Series, one.features = *s.begin(value), features
+		}
 		s.all[one.name] = one
 	}
 	s.heard(one, offset, row, features)

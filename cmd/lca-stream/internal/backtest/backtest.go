@@ -131,7 +131,8 @@ type backtest struct {
 	log    *slog.Logger
 	screen *app.FileScreen
 	lanes  lanes
-	out    *output // nil: rows are not written
+	series modelkey.By // whose values are series, where there is one model
+	out    *output     // nil: rows are not written
 
 	until   until
 	passed  bool // the normal stretch has ended
@@ -150,6 +151,11 @@ func run(ctx context.Context, p *app.Program, f *flags, cfg *config.Config) erro
 	if len(f.features) > 0 {
 		cfg.Source.Features = f.features
 	}
+	return b.run(ctx, p)
+}
+
+func (b *backtest) run(ctx context.Context, p *app.Program) error {
+	f, cfg := b.flags, b.config
 	if err := b.prepare(); err != nil {
 		return err
 	}
@@ -182,15 +188,13 @@ func run(ctx context.Context, p *app.Program, f *flags, cfg *config.Config) erro
 
 // prepare reads what the flags say.
 func (b *backtest) prepare() (err error) {
-	f, by := b.flags, b.config.Model.By
-	b.columns = columns{time: f.time, key: f.key, model: by.ColumnName()}
-	switch by.Place {
-	case modelkey.Header:
-		return app.UsageError("model.by is %s, and rows of files have no headers: say --set model.by=key, and with --key which column the key is in", by)
-	case modelkey.Key:
-		if b.columns.model = f.key; f.key == "" {
-			return app.UsageError("model.by is %s, and rows of files have no key: say with --key which column it is in, or --set model.by=none", by)
-		}
+	f := b.flags
+	b.columns = columns{time: f.time, key: f.key}
+	if b.columns.model, err = f.columnOf("model.by", b.config.Model.By); err != nil {
+		return err
+	}
+	if b.columns.series, err = f.columnOf("transform.series", b.series); err != nil {
+		return err
 	}
 	if pinned := b.config.Transform.PinVersion; pinned != 0 {
 		return app.UsageError("transform.pin_version is %d, and a backtest scores with the newest version: say --set transform.pin_version=0", pinned)
@@ -205,6 +209,19 @@ func (b *backtest) prepare() (err error) {
 		}
 	}
 	return nil
+}
+
+// columnOf is the column that has the values of a setting; "": there are none.
+func (f *flags) columnOf(setting string, by modelkey.By) (column string, err error) {
+	switch {
+	case by.Place == modelkey.Header:
+		return "", app.UsageError("%s is %s, and rows of files have no headers: say --set %[1]s=key, and with --key which column the key is in", setting, by)
+	case by.Place == modelkey.Key && f.key == "":
+		return "", app.UsageError("%s is %s, and rows of files have no key: say with --key which column it is in, or set another %[1]s", setting, by)
+	case by.Place == modelkey.Key:
+		return f.key, nil
+	}
+	return by.ColumnName(), nil
 }
 
 // write runs what makes rows, and writes those to the file of --rows.
@@ -301,6 +318,9 @@ func (b *backtest) begin(rec arrow.Record) error {
 	learn.WarnLeftOut(b.log, features, leftOut)
 	b.learnt = project(b.schema, minibatch.ColumnsOf(features.Names))
 	b.lanes = lanes{config: b.config, log: b.log, features: features.Names}
+	if b.columns.series != "" {
+		b.lanes.series = modelkey.By{Place: modelkey.Column, Name: b.columns.series}
+	}
 	if err := b.lanes.open(); err != nil {
 		return err
 	}

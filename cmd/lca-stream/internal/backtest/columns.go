@@ -18,15 +18,16 @@ import (
 type columns struct {
 	time, key, labels string
 	model             string // whose values have models of their own
+	series            string // whose values are series
 }
 
 func (c *columns) names() []string {
-	return slices.DeleteFunc([]string{c.time, c.key, c.labels, c.model}, func(name string) bool { return name == "" })
+	return slices.DeleteFunc([]string{c.time, c.key, c.labels, c.model, c.series}, func(name string) bool { return name == "" })
 }
 
 // find refuses columns that are not there.
 func (c *columns) find(schema *arrow.Schema) error {
-	for _, named := range []struct{ flag, name string }{{"--time", c.time}, {"--key", c.key}, {"--labels", c.labels}, {"model.by", c.model}} {
+	for _, named := range []struct{ flag, name string }{{"--time", c.time}, {"--key", c.key}, {"--labels", c.labels}, {"model.by", c.model}, {"transform.series", c.series}} {
 		if n := len(schema.FieldIndices(named.name)); named.name != "" && n != 1 {
 			return fmt.Errorf("%s: there are %d columns %q", named.flag, n, named.name)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/lca/online"
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
@@ -37,7 +38,8 @@ type lanes struct {
 	config   *config.Config
 	log      *slog.Logger
 	features []string
-	column   string // the score that is judged
+	column   string      // the score that is judged
+	series   modelkey.By // whose values are series of a lane
 
 	learner   online.Config
 	engines   *transform.Engines
@@ -103,7 +105,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	l := &lane{lanes: s, id: id, keyed: keyed, read: snapshot.Assembler{Retain: 1, Only: id}}
 	l.learner = &learn.Learn{LearnConfig: learn.LearnConfig{
 		ModelID: id, Topic: c.Snapshot.Topic, Keep: 2, SnapshotRows: publishedRows, Columns: c.Source.Features, Learner: s.learner,
-		OnInvalid: c.Source.OnInvalid, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now,
+		OnInvalid: c.Source.OnInvalid, Series: s.series, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now,
 		Start: func(context.Context, source.Offsets) (source.Offsets, error) {
 			return source.Offsets{l.partition(): 0}, nil
 		},
@@ -122,7 +124,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	out.Passthrough, out.Models, out.Score, out.Recent = false, false, true, s.learner.Recent
 	l.offline = transform.NewOffline(nil, transform.TransformConfig{
 		Columns: l.learner.Columns, Output: out, Components: c.Transform.Components,
-		OnInvalid: invalid, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
+		OnInvalid: invalid, Series: s.series, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
 	})
 	return l, nil
 }
@@ -144,6 +146,8 @@ func (s *lanes) score(ctx context.Context, ends bool) error {
 				none = err
 			} else if err != nil {
 				return err
+			} else {
+				l.offline.Begin(func(value []byte) *recent.Series { return l.learner.SeriesState(l.partition().ID, value) })
 			}
 		}
 		there = there || l.newest != nil
