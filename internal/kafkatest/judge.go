@@ -31,7 +31,8 @@ type Check struct {
 	ByKey                                 bool   // model.by: key
 	OnInvalid                             string // default "null"
 	Layout                                string // default "vector"
-	NoScore, NoP                          bool
+	NoScore, NoP, NoRecent                bool
+	Series                                string // default "partition"; "key": transform.series
 	NoPassthrough, WithoutModel           bool
 	Why                                   int  // transform.why
 	Former                                bool // the first edition has written some of the output: without lca_p
@@ -58,6 +59,7 @@ type Verdict struct {
 	WorstScore    float64             `json:"worst_score"`
 	PRows         int                 `json:"p_rows"`       // rows whose lca_p was verified
 	WorstP        float64             `json:"worst_p"`      // relative error of lca_p
+	RecentRows    int                 `json:"recent_rows"`  // rows whose lca_recent_score was verified
 	ImputedRows   int                 `json:"imputed_rows"` // rows with features that were filled
 	Alarms        map[string]int      `json:"alarms"`       // by type
 	WhyRows       int                 `json:"why_rows"`
@@ -82,12 +84,12 @@ func (b *Broker) Check(t testing.TB, c Check) Verdict {
 func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 	t.Helper()
 	args := []string{"--brokers", strings.Join(b.addrs, ","), "--input", c.Input, "--output", c.Output, "--snapshots", c.Snapshots}
-	for flag, value := range map[string]string{"--dead-letters": c.DeadLetters, "--alarms": c.Alarms, "--registry": c.Registry, "--model-id": c.ModelID, "--on-invalid": c.OnInvalid, "--layout": c.Layout} {
+	for flag, value := range map[string]string{"--dead-letters": c.DeadLetters, "--alarms": c.Alarms, "--registry": c.Registry, "--model-id": c.ModelID, "--on-invalid": c.OnInvalid, "--layout": c.Layout, "--series": c.Series} {
 		if value != "" {
 			args = append(args, flag, value)
 		}
 	}
-	for flag, on := range map[string]bool{"--no-score": c.NoScore, "--no-p": c.NoP, "--former": c.Former, "--no-passthrough": c.NoPassthrough, "--by-key": c.ByKey, "--without-model": c.WithoutModel} {
+	for flag, on := range map[string]bool{"--no-score": c.NoScore, "--no-p": c.NoP, "--no-recent": c.NoRecent, "--former": c.Former, "--no-passthrough": c.NoPassthrough, "--by-key": c.ByKey, "--without-model": c.WithoutModel} {
 		if on {
 			args = append(args, flag)
 		}

@@ -93,6 +93,8 @@ def main():
     a.add_argument("--layout", default="vector", choices=["vector", "columns"])
     a.add_argument("--no-score", action="store_true")
     a.add_argument("--no-p", action="store_true")
+    a.add_argument("--no-recent", action="store_true")
+    a.add_argument("--series", default="partition", choices=["partition", "key"])
     a.add_argument("--alarms", default="")
     a.add_argument("--p-below", type=float, default=0)
     a.add_argument("--former", action="store_true", help="the first edition has written some of the output: without p")
@@ -112,7 +114,7 @@ def main():
     values = [m["value"] for k in ("input", "output") for m in history[k] if a.registry and m["value"]]
     schemas = registered.fetch(a.registry, {registered.number(v) for v in values if registered.named(v)})
     report = verify.verify(history, verify.Options(
-        model_id=a.model_id, by_key=a.by_key, column=a.column, layout=a.layout, score=not a.no_score, p=not a.no_p, p_below=a.p_below, former=a.former, why=a.why, passthrough=not a.no_passthrough,
+        model_id=a.model_id, by_key=a.by_key, column=a.column, layout=a.layout, score=not a.no_score, p=not a.no_p, recent=not a.no_recent, series=a.series, p_below=a.p_below, former=a.former, why=a.why, passthrough=not a.no_passthrough,
         on_invalid=a.on_invalid, without_model=a.without_model, schemas=schemas))
     result = report.as_dict()
     result["input_messages"] = len(history["input"])

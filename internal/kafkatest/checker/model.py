@@ -18,13 +18,15 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
+import recent
+
 STREAM = "application/vnd.apache.arrow.stream"
 
 
 class Model:
     """One version: mean (d), W (k,d), BG (d,g), BL (d,p), neighbours less the mean (N,d), scores ascending, and its metadata."""
 
-    def __init__(self, version, model, neighbours, scores):
+    def __init__(self, version, model, neighbours, scores, last_rows=None):
         meta = {k.decode(): v.decode() for k, v in (model.schema.metadata or {}).items()}
         self.version, self.meta, self.d = version, meta, int(meta["lca.d"])
         if int(meta["lca.format"]) not in (1, 2):
@@ -73,6 +75,11 @@ class Model:
             raise ValueError("the scores are not as many as the metadata say, or not in order")
         self.tail = json.loads(meta.get("lca.tail", "null"))
         self.logdet = log_det(np.hstack([self.BG, self.BL]))
+        self.recent = None  # what scores the last rows of a series
+        if ("lca.recent" in meta) != (last_rows is not None):
+            raise ValueError("the parts and the metadata of the last rows do not go together")
+        if last_rows is not None:
+            self.recent = recent.Evaluator(meta["lca.recent"], self.d, last_rows[0]["number"].to_numpy(), last_rows[1]["factor"].to_numpy())
 
     def whiten(self, x):
         return (x - self.mean) @ self.W.T
@@ -254,14 +261,17 @@ def read_chunk(r, model_id, fault):
 
 def put_together(version, chunks):
     tables = {}
-    for part in ("model", "neighbours", "scores"):
+    for part in ("model", "neighbours", "scores", "recent", "factors"):
         n = next((n for (p, _), (_, n, _) in chunks.items() if p == part), 0)
         if n == 0 and part == "scores" and "neighbours" in tables and b"lca.scores" not in (tables["neighbours"].schema.metadata or {}):
             continue  # format 1
+        if n == 0 and part in ("recent", "factors"):
+            continue
         if n == 0 or any((part, i) not in chunks for i in range(n)):
             raise ValueError(f"chunks of {part} are missing")
         tables[part] = pa.concat_tables(pa.ipc.open_stream(chunks[part, i][0]).read_all() for i in range(n))
-    return Model(version, tables["model"], tables["neighbours"], tables.get("scores"))
+    last_rows = (tables["recent"], tables["factors"]) if "recent" in tables and "factors" in tables else None
+    return Model(version, tables["model"], tables["neighbours"], tables.get("scores"), last_rows)
 
 
 def features_of(table, names):

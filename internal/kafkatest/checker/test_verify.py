@@ -4,6 +4,7 @@ import copy
 import functools
 import io
 import json
+import math
 import time
 import unittest
 
@@ -12,6 +13,7 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
+import recent
 import registered
 import text
 import verify
@@ -234,7 +236,7 @@ def change_alarm(h, i, change):
 
 
 def codes(h, **options):
-    return verify.verify(h, verify.Options(model_id="m", **{"why": 2, "p_below": P_BELOW, **options}))
+    return verify.verify(h, verify.Options(model_id="m", **{"why": 2, "p_below": P_BELOW, "recent": False, **options}))
 
 
 def header(r, name, value):
@@ -766,7 +768,7 @@ class Spoiled(unittest.TestCase):
                     self.assertEqual({c for c in r.codes if not c.startswith("ALARM")}, want, dict(r.examples))
 
     def test_every_code_is_shown(self):
-        self.assertEqual(set().union(*(want for _, _, want in SPOILED + SPOILED_IMPUTED)), set(verify.CODES))
+        self.assertEqual({"RECENT"}.union(*(want for _, _, want in SPOILED + SPOILED_IMPUTED)), set(verify.CODES))  # see LastRows
 
     def test_every_position(self):
         n = len(history()["output"])
@@ -785,6 +787,93 @@ class Spoiled(unittest.TestCase):
             h = history()
             edit(h["output"][0], replace("lca", flat(set_at(i, lambda v: v + 0.01))))
             self.assertEqual(dict(codes(h).codes), {"VALUE": 1}, f"element {i}")
+
+
+class Recent:
+    """An evaluator of two columns made up here, and scores of it a number at a time."""
+
+    def __init__(self):
+        rng = np.random.default_rng(8)
+        self.c, self.s, self.mean, self.row = [3.0, 0], [2.0, 1], rng.normal(size=6), rng.normal(size=2)
+        self.f = [np.tril(rng.normal(size=(p, p))).astype(np.float32) for p in (6, 2, 2)]
+        self.low, self.weights = 200, [50.0, 300, 500, 100, 40, 8, 2]  # of scores from -1.75 on
+        self.state = {}
+
+    def model(self):
+        numbers = [*self.c, *self.s, *self.mean, *self.row, *self.weights]
+        factors = [v for f in self.f for i, r in enumerate(f) for v in r[: i + 1]]
+        told = {"learnt": 1000, "settled": True, "constant": [], "scores": {"low": self.low, "bins": 7, "sum": 1000.0}, "first": {"low": 0, "bins": 0, "sum": 0.0}}
+        one = type("Model", (), {"d": 2})()
+        one.recent = recent.Evaluator(json.dumps(told), 2, np.array(numbers), np.array(factors))
+        return one
+
+    def score(self, series, x):
+        n, m1, m2, v = self.state.get(series, (0, [0.0] * 2, [0.0] * 2, [0.0] * 2))
+        n += 1
+        x = list(x)
+        for k in range(2):
+            far = abs(x[k] - self.c[k]) / self.s[k]
+            if far > 10:
+                x[k] = self.c[k] + math.copysign(10 * (1 + math.log(far / 10)), x[k] - self.c[k]) * self.s[k]
+            if x[k] == x[k]:
+                m1[k] += max(0.2, 1 / n) * (x[k] - m1[k])
+                m2[k] += max(0.05, 1 / n) * (x[k] - m2[k])
+                v[k] += max(0.02, 1 / n) * (abs(x[k] - m1[k]) - v[k])
+        self.state[series] = n, m1, m2, v
+        if n <= 50:
+            return math.log(self.square(2, x, self.row) / 2), None
+        score = 0.8 * math.log(self.square(0, m1 + m2 + v, self.mean) / 6) + 0.2 * math.log(self.square(1, v, self.mean[4:]) / 2)
+        bin = (float(np.float32(score)) + 8) * 32 - self.low
+        if bin > 4:  # beyond it 50 rows are a twentieth, of which two and a half are alike
+            mean = sum((j + 0.5) / 32 * w for j, w in enumerate(self.weights[4:])) / 50
+            return score, max(1e-12, 70 / 1020 * (1 + (bin - 4) / 32 / (2.5 * mean)) ** -2.5)
+        rows = sum(w * min(1, max(0, j + 1 - bin)) for j, w in enumerate(self.weights))
+        return score, min(1, (rows + 20) / 1020)
+
+    def square(self, which, z, mean):
+        u = [0.0 if a != a else (a - m) / self.s[k % 2] for k, (a, m) in enumerate(zip(z, mean))]
+        return sum(sum(float(f) * b for f, b in zip(r, u)) ** 2 for r in self.f[which])
+
+
+def last_rows(spoil=lambda messages: None, **options):
+    """The codes of messages of a partition, of two series by key."""
+    made, rng, messages = Recent(), np.random.default_rng(4), []
+    for i in range(60):
+        x = np.where(rng.random((5, 2)) < 0.02, 90, rng.normal(size=(5, 2)) + [3, 0])
+        null = np.arange(5) == (2 if i == 30 else 9)
+        x[4, 1] = np.nan if i == 40 else x[4, 1]
+        key = b"ab"[i % 2 :][:1]
+        told = [(None, None) if n else made.score(key, r) for n, r in zip(null, x)]
+        messages.append([{"partition": 0, "key": key}, x, null, [t[0] for t in told], [t[1] for t in told]])
+    spoil(messages)
+    r, chosen = verify.Report(), made.model()
+    for i, (source, x, null, score, p) in enumerate(messages):
+        after = pa.table({"lca_recent_score": pa.array(score, pa.float32()), "lca_recent_p": pa.array(p, pa.float32())})
+        y = np.ma.array(np.zeros((5, 2)), mask=np.repeat(null[:, None], 2, 1))
+        verify.check_recent(f"message {i}", source, x, y, after, chosen, verify.Options(series="key", **options), r)
+    return r
+
+
+class LastRows(unittest.TestCase):
+    def test_good(self):
+        r = last_rows()
+        self.assertEqual((r.codes, r.recent_rows), ({}, 299), r.examples)
+
+    def test_spoiled(self):
+        def change(message, column, row, by):
+            def do(messages):
+                messages[message][column][row] += by
+            return do
+
+        for name, spoil in [
+            ("a score", change(50, 3, 1, 1e-3)), ("a probability", change(50, 4, 1, 1e-2)),
+            ("a row that the series had before", lambda m: m.insert(20, m[20])), ("a row that the series never had", lambda m: m.pop(20)),
+            ("rows of another series", lambda m: m[20][0].update(key=b"b")), ("a null", lambda m: m[50][3].__setitem__(1, None)),
+            ("a null row that is scored", lambda m: m[30][3].__setitem__(2, 1.0)),
+        ]:
+            with self.subTest(name):
+                self.assertEqual(set(last_rows(spoil).codes), {"RECENT"})
+        self.assertIn("RECENT", last_rows(lambda m: [one[0].update(key=b"a") for one in m]).codes)
 
 
 if __name__ == "__main__":

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 
 import model
+import recent
 import registered
 import text
 
 CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE P WHY IMPUTED NONFINITE DECODE NO_HEADER
-VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
+RECENT VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
 OPEN_TXN ALARM_LOST ALARM_DUP ALARM_WRONG""".split()
 
 # What is not percent-encoded in the id of a model.
@@ -38,6 +39,8 @@ class Options:
         self.layout = "vector"  # or columns: COLUMN_0, COLUMN_1, ...
         self.score = True
         self.p = True
+        self.recent = True  # COLUMN_recent_score and COLUMN_recent_p
+        self.series = "partition"  # or key: the rows of which they are the last ones
         self.p_below = 0  # rows with a smaller p have a record on the topic of alarms
         self.former = False  # outputs may be without p, as those of the first edition
         self.why = 0  # features that COLUMN_why names
@@ -58,7 +61,8 @@ class Report:
         self.rows = self.messages = self.dead_letters = self.null_rows = 0
         self.versions, self.models = set(), 0
         self.worst_value = self.worst_bound = self.worst_score = self.worst_p = self.worst_why = 0.0
-        self.p_rows = self.why_rows = self.imputed_rows = 0
+        self.p_rows = self.why_rows = self.imputed_rows = self.recent_rows = 0
+        self.series = {}  # by partition and value
         self.anomalies, self.alarms = {}, collections.Counter()  # place of a row: what its alarm must say; type: number
 
     def fault(self, code, text, count=1):
@@ -74,7 +78,7 @@ class Report:
             "versions": len(self.versions), "first_version": min((v for _, v in self.versions), default=0),
             "last_version": max((v for _, v in self.versions), default=0), "models": self.models, "worst_value": self.worst_value,
             "worst_value_over_bound": self.worst_bound, "worst_score": self.worst_score,
-            "alarms": dict(self.alarms), "p_rows": self.p_rows, "worst_p": self.worst_p, "imputed_rows": self.imputed_rows, "why_rows": self.why_rows, "worst_why": self.worst_why,
+            "alarms": dict(self.alarms), "p_rows": self.p_rows, "recent_rows": self.recent_rows, "worst_p": self.worst_p, "imputed_rows": self.imputed_rows, "why_rows": self.why_rows, "worst_why": self.worst_why,
         }
 
 
@@ -253,6 +257,7 @@ def check_rows(where, rec, source, chosen, options, r):
         return
     if chosen is not None:
         x = model.features_of(before, chosen.features)
+        check_recent(where, source, x, y, after, chosen, options, r)
         if imputed is not None:
             check_imputed(where, x, y, imputed, r)
             x = chosen.impute(x)
@@ -312,7 +317,7 @@ def columns_of(table, options, chosen):
         y = np.full((len(column), column.type.list_size), np.nan)
         y[~null] = np.asarray(column.drop_null().flatten()).reshape(-1, column.type.list_size)
     else:
-        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score - options.p - (options.why > 0) - (options.on_invalid == "impute")
+        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score - options.p - 2 * (options.column + "_recent_score" in table.column_names) - (options.why > 0) - (options.on_invalid == "impute")
         parts = [table[f"{options.column}_{i}"] for i in range(k)]
         null = np.array([v is None for v in parts[0].to_pylist()])
         y = np.stack([np.array([np.nan if v is None else v for v in p.to_pylist()], float) for p in parts], 1)
@@ -412,6 +417,32 @@ def check_imputed(where, x, y, column, r):
     r.imputed_rows += sum(bool(n) for n in got)
     if column.type != pa.int16() or got != want:
         r.fault("IMPUTED", f"{where}: {column.type} {got}, want {want}")
+
+
+def check_recent(where, source, x, y, after, chosen, options, r):
+    """Outputs come in the order of the input, so that each row is the next one of its series."""
+    names = [options.column + "_recent_score", options.column + "_recent_p"]
+    if not options.recent or options.former and names[0] not in after.column_names:
+        return
+    score, p = (numbers_of(after, n) for n in names)
+    if chosen.recent is None:
+        if not (np.isnan(score).all() and np.isnan(p).all()):
+            r.fault("RECENT", f"{where}: scores of the last rows by a model that has none")
+        return
+    value = source["key"] if options.series == "key" or options.by_key else None
+    series = r.series.setdefault((source["partition"], value), recent.Series(chosen.d))
+    null = np.ma.getmaskarray(y)[:, 0]
+    for i, row in enumerate(x):
+        if null[i]:
+            if not (np.isnan(score[i]) and np.isnan(p[i])):
+                r.fault("RECENT", f"{where}: row {i} is null, and has a score of the last rows")
+            continue
+        want = series.score(chosen.recent, row)
+        r.recent_rows += 1
+        same = abs(score[i] - want[0]) <= TOLERANCE * max(1, abs(want[0]))
+        likely = np.isnan(p[i]) and np.isnan(want[1]) or abs(p[i] - want[1]) <= 100 * TOLERANCE * want[1]
+        if not (same and likely):
+            r.fault("RECENT", f"{where}: row {i}, the {series.rows}th of its series: {score[i]:.9g}, p {p[i]:.9g}, want {want[0]:.9g}, {want[1]:.9g}")
 
 
 def usable(x, y):

@@ -1,0 +1,89 @@
+"""The score of the last rows of a series, from the parts `recent` and `factors` of a snapshot, as the documentation of package lca/recent says it."""
+
+import json
+import math
+
+import numpy as np
+
+RATES = 1 / 5, 1 / 20, 1 / 50
+FIRST = 50  # rows of a series that are scored by the row alone
+LOWEST, WIDTH, ALIKE = -8.0, 1 / 32, 20
+
+
+class Histogram:
+    def __init__(self, low, weights, total):
+        self.low, self.weights, self.sum = low, weights, total
+        self.begins = at = len(weights)  # of the tail
+        inside = excess = 0.0
+        while at > 0 and inside < min(200, total / 20):
+            at -= 1
+            inside += weights[at]
+        self.begins, self.inside = at, inside
+        if total:
+            excess = float(((np.arange(len(weights) - at) + 0.5) * WIDTH * weights[at:]).sum())
+        self.u, self.mean = LOWEST + (low + at) * WIDTH, excess / inside if inside else 0
+
+    def share(self, rows):
+        return min(1, (rows + ALIKE) / (self.sum + ALIKE))
+
+    def p(self, score):
+        if not self.sum:
+            return math.nan
+        if score > self.u:
+            m = max(self.inside / ALIKE, 0.5)
+            return max(self.share(self.inside) * (1 + (score - self.u) / (m * self.mean)) ** -m, 1e-12)
+        at = (score - LOWEST) / WIDTH - self.low  # in bins
+        reach = np.clip(np.arange(1, len(self.weights) + 1) - at, 0, 1)
+        return self.share(float((reach * self.weights).sum()))
+
+
+class Evaluator:
+    def __init__(self, meta, d, numbers, factors):
+        told = json.loads(meta)
+        sizes = [d, d, 3 * d, d, told["scores"]["bins"], told["first"]["bins"]]
+        if len(numbers) != sum(sizes) or len(factors) != sum(p * (p + 1) // 2 for p in (3 * d, d, d)):
+            raise ValueError(f"{len(numbers)} numbers and {len(factors)} factors of the last rows of {d} columns")
+        self.c, self.s, self.mean, self.row, scores, first = np.split(np.asarray(numbers, float), np.cumsum(sizes)[:-1])
+        self.d, self.limit = d, np.full(d, 10.0)
+        if not told["settled"]:
+            self.limit[told["constant"]] = 1e4
+        self.scores, self.first = (Histogram(told[k]["low"], w, told[k]["sum"]) for k, w in (("scores", scores), ("first", first)))
+        self.triangles, at = [], 0
+        for p in (3 * d, d, d):
+            f = np.zeros((p, p))
+            f[np.tril_indices(p)] = factors[at:at + p * (p + 1) // 2]
+            self.triangles.append(f)
+            at += p * (p + 1) // 2
+
+    def cut(self, x):
+        v = (x - self.c) / self.s
+        with np.errstate(all="ignore"):
+            return np.where(np.abs(v) > self.limit, self.c + np.sign(v) * self.s * self.limit * (1 + np.log(np.abs(v) / self.limit)), x)
+
+    def squared(self, which, u, mean):
+        u = np.nan_to_num((u - mean) / np.tile(self.s, len(mean) // self.d))
+        return float(((self.triangles[which] @ u) ** 2).sum())
+
+
+class Series:
+    def __init__(self, d):
+        self.rows, self.m1, self.m2, self.v = 0, np.zeros(d), np.zeros(d), np.zeros(d)
+
+    def score(self, e, x):
+        """Moves the series on by a row, in which a null is NaN, and returns its score and the probability of one at least as high."""
+        x = e.cut(x)
+        self.rows += 1
+        short, long, deviation = (max(r, 1 / self.rows) for r in RATES)
+        known = ~np.isnan(x)
+        u = np.where(known, x, 0)
+        self.m1 = np.where(known, self.m1 + short * (u - self.m1), self.m1)
+        self.m2 = np.where(known, self.m2 + long * (u - self.m2), self.m2)
+        self.v = np.where(known, self.v + deviation * (np.abs(u - self.m1) - self.v), self.v)
+        share = lambda t, p: math.log(max(t / p, 1e-9))
+        if self.rows <= FIRST:
+            score = share(e.squared(2, x, e.row), e.d)
+        else:
+            z = e.squared(0, np.concatenate([self.m1, self.m2, self.v]), e.mean)
+            score = 0.8 * share(z, 3 * e.d) + 0.2 * share(e.squared(1, self.v, e.mean[2 * e.d:]), e.d)
+        told = float(np.float32(score))
+        return told, (e.first if self.rows <= FIRST else e.scores).p(told)
