@@ -30,6 +30,7 @@ func heldTopics(t *testing.T, others int) *history {
 	}
 	h.CreateTopic(t, "events", 2, nil)
 	h.CreateTopic(t, "whitened", 2, nil)
+	h.CreateTopic(t, "whitened-state", 2, map[string]string{"cleanup.policy": "compact"})
 	var msgs []sink.Message
 	for _, topic := range []string{"lca-snapshots", "lca-checkpoints"} {
 		h.CreateTopic(t, topic, 2, map[string]string{"cleanup.policy": "compact"})

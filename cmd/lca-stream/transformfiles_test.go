@@ -93,7 +93,7 @@ func TestTransformFiles(t *testing.T) {
 		return out
 	}
 	want, names := columnsOf(t, transform("", "--input", "a.arrow", "--input", "b.arrows", "-o", "-"))
-	if got := strings.Join(names, " "); got != "id a b lca lca_score lca_p lca_why" {
+	if got := strings.Join(names, " "); got != "id a b lca lca_score lca_p lca_recent_score lca_recent_p lca_why" {
 		t.Fatalf("columns %s", got)
 	}
 	y := want["lca"].(*array.FixedSizeList)

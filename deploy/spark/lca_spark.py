@@ -126,6 +126,10 @@ def expect(batches: Iterable[pa.RecordBatch], binary: str, model: bytes, numbers
             yield pa.record_batch([[numbers[place]], *([n] for n in counted), [len(found)], [sink.getvalue().to_pybytes()]], schema=SUMS)
 
 
+# Spark gives rows in parts and in any order: there are no last rows to score.
+ROWS_ALONE = ["--set", "transform.recent=off"]
+
+
 def score(batches: Iterable[pa.RecordBatch], binary: str, model: bytes) -> Iterator[pa.RecordBatch]:
     """The rows with the columns of the transform. Spark knows no lists of a fixed size."""
     batches = iter(batches)
@@ -133,7 +137,7 @@ def score(batches: Iterable[pa.RecordBatch], binary: str, model: bytes) -> Itera
     if first is None:
         return
     with file_of(model) as path:
-        for batch in pipe([local(binary), "transform", "--model", path, "--input", "-", "--output", "-"], itertools.chain([first], batches)):
+        for batch in pipe([local(binary), "transform", "--model", path, "--input", "-", "--output", "-", *ROWS_ALONE], itertools.chain([first], batches)):
             yield batch.cast(pa.schema([f.with_type(pa.list_(f.type.value_field)) if pa.types.is_fixed_size_list(f.type) else f for f in batch.schema]))
 
 

@@ -105,7 +105,7 @@ def test_score_is_transform(tmp_path):
     table = pq.read_table(file).append_column("site", pa.array([{"line": i % 3, "tags": ["x"] * (i % 2)} for i in range(500)]))
     with pa.ipc.new_stream(tmp_path / "rows.arrows", table.schema) as out:
         out.write_table(table)
-    subprocess.run(["lca-stream", "transform", "--model", model, "--input", str(tmp_path / "rows.arrows"), "--output", str(tmp_path / "want.arrows")], check=True, capture_output=True)
+    subprocess.run(["lca-stream", "transform", "--model", model, "--input", str(tmp_path / "rows.arrows"), "--output", str(tmp_path / "want.arrows"), *lca_spark.ROWS_ALONE], check=True, capture_output=True)
     want = pa.ipc.open_stream(tmp_path / "want.arrows").read_all()
     scored = partial(lca_spark.score, binary="lca-stream", model=Path(model).read_bytes())
     got = pa.Table.from_batches(scored(table.to_batches(max_chunksize=70)))

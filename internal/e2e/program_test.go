@@ -350,8 +350,11 @@ func (s *stream) check(rows, versions int) kafkatest.Verdict {
 		c.Alarms, c.PBelow = s.topic("alarms"), s.pBelow
 	}
 	v := s.Check(s.t, c)
-	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; worst relative error of a value %.2g, of a score %.2g, of a probability %.2g, of a gain %.2g; alarms: %v",
-		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.WorstValue, v.WorstScore, v.WorstP, v.WorstWhy, v.Alarms)
+	if v.RecentRows == 0 && !s.former && !s.byKey {
+		s.t.Errorf("%s: no row has a score of the last rows", s.name)
+	}
+	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; %d scores of the last rows; worst relative error of a value %.2g, of a score %.2g, of a probability %.2g, of a gain %.2g; alarms: %v",
+		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.RecentRows, v.WorstValue, v.WorstScore, v.WorstP, v.WorstWhy, v.Alarms)
 	return v
 }
 

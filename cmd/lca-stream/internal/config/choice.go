@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -96,6 +97,59 @@ func (v *byValue) String() string { return quote(v.p.String()) }
 func (v *byValue) want() string   { return "one of none, key, header:NAME, column:NAME" }
 func (v *byValue) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": `^(none|key|(header|column):[\s\S]+)$`}
+}
+
+// Series says which rows are a series: auto, partition, or as model.by does. The zero value is auto.
+type Series string
+
+// The series that are no values of rows.
+const (
+	SeriesAuto      Series = ""
+	SeriesPartition Series = "partition"
+)
+
+const autoSeries = "auto"
+
+// By is the value that rows of a series have in common; none: they have none.
+func (s Series) By() modelkey.By {
+	by, err := modelkey.Parse(string(s))
+	if err != nil {
+		return modelkey.By{}
+	}
+	return by
+}
+
+func (s Series) String() string { return cmp.Or(string(s), autoSeries) }
+
+type seriesValue struct{ p *Series }
+
+func (v *seriesValue) set(text string) error {
+	switch text {
+	case autoSeries:
+		*v.p = SeriesAuto
+		return nil
+	case string(SeriesPartition):
+		*v.p = SeriesPartition
+		return nil
+	}
+	var by modelkey.By
+	if err := (&byValue{&by}).set(text); err != nil || !by.Keyed() {
+		place, _, _ := strings.Cut(text, ":")
+		return &wrong{what: fmt.Sprintf("%.40q is not a choice", text), remedy: typo.Question(place, []string{autoSeries, string(SeriesPartition), "key", "header:NAME", "column:NAME"})}
+	}
+	*v.p = Series(by.String())
+	return nil
+}
+
+func (v *seriesValue) check() error {
+	by := v.p.By()
+	return (&byValue{&by}).check()
+}
+
+func (v *seriesValue) String() string { return quote(v.p.String()) }
+func (v *seriesValue) want() string   { return "one of auto, partition, key, header:NAME, column:NAME" }
+func (v *seriesValue) schema() map[string]any {
+	return map[string]any{"type": "string", "pattern": `^(auto|partition|key|(header|column):[\s\S]+)$`}
 }
 
 // Metric is the family of the local covariance: the name of an lca.Metric, and behind a colon the rank of low_rank.

@@ -55,6 +55,8 @@ const (
 	StartLatest   Choice = "latest"
 	Stop          Choice = "stop"
 	Skip          Choice = "skip"
+	RecentAuto    Choice = "auto"
+	RecentOff     Choice = "off"
 	LevelDebug    Choice = "debug"
 	LevelInfo     Choice = "info"
 	LevelWarn     Choice = "warn"
@@ -175,6 +177,9 @@ type Transform struct {
 	Layout      encode.Layout        // how the result stands in a message
 	Column      string               // name of the output column
 	Passthrough bool                 // keep the input's columns
+	Recent      Choice               // whether the last rows of series are scored: RecentAuto or RecentOff
+	Series      Series               // which rows are a series
+	StateTopic  string               // topic of the states of series; "": <topic>-state
 	UntilModel  transform.UntilModel // what happens to records before there is a model
 	PinVersion  uint64               // use this model version alone; 0: the newest
 }

@@ -55,6 +55,7 @@ func (c *Config) Learner(dim int) (online.Config, error) {
 	l.Gamma, l.PassRows = m.Gamma, m.PassRows
 	l.Minibatch, l.Neighbours = c.Minibatch.Rows, m.Neighbours
 	l.WarmupRows, l.OutlierGate = m.WarmupRows, m.OutlierGate
+	l.Recent = c.Transform.Recent != RecentOff
 	if l.Drift = m.Drift != 0; l.Drift {
 		l.DriftRows = m.Drift
 	}

@@ -51,6 +51,8 @@ func wrongValues(k Key) []string {
 		return []string{"x1", "-1", "[1, 2, 3]", "[]", "[0.1, x]", "[0.1, -2]"}
 	case *metricValue:
 		return []string{"nonsense", "low_rank", "low_rank:0", "low_rank:x", "full:3", "low_rank:65537", `""`}
+	case *seriesValue:
+		return []string{"none", `"header:"`, `"columns:machine"`, "keys", "partitions"}
 	case *byValue:
 		return []string{"nonsense", `""`, "Key", `"header: machine"`, `"header:"`, `"column:"`, `"column:` + strings.Repeat("a", longestName+1) + `"`}
 	case *textValue:

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -144,7 +145,7 @@ func (d *decoder) validateTopics() {
 	for _, t := range []struct{ path, topic string }{
 		{"source.topic", c.Source.Topic}, {"transform.topic", c.Transform.Topic}, {"snapshot.topic", c.Snapshot.Topic},
 		{"checkpoint.topic", c.Checkpoint.Topic}, {"dead_letter.topic", c.DeadLetter.Topic},
-		{"alarms.topic", c.Alarms.Topic},
+		{"alarms.topic", c.Alarms.Topic}, {"transform.state_topic", c.StateTopic()},
 	} {
 		if t.topic == "" {
 			continue
@@ -177,6 +178,9 @@ func (d *decoder) validatePublishing() {
 	if c.Alarms.PBelow > 0 && c.Alarms.Topic == "" {
 		d.clash("needs a topic to write to", "set alarms.topic", "alarms.p_below", "alarms.topic")
 	}
+	if name := c.Transform.Series.By().ColumnName(); name != "" && slices.Contains(c.Source.Features, name) {
+		d.clash(fmt.Sprintf("%q says which series a row belongs to, and is among source.features", name), "remove it from source.features", "transform.series", "source.features")
+	}
 	for _, f := range c.Source.Features {
 		if c.Transform.Passthrough && (f == c.Transform.Column || f == c.Transform.Column+"_score" || strings.HasPrefix(f, c.Transform.Column+"_") && c.Transform.Layout == encode.LayoutColumns) {
 			d.clash(fmt.Sprintf("%q would be written next to the input's column %q", c.Transform.Column, f), "choose another transform.column, or passthrough: false", "transform.column", "source.features", "transform.passthrough")
@@ -187,6 +191,22 @@ func (d *decoder) validatePublishing() {
 // UntilModel returns what becomes of records before there is a model, with auto resolved.
 func (c *Config) UntilModel() transform.UntilModel {
 	return c.Transform.UntilModel.Resolve(c.Model.By.Keyed())
+}
+
+// Series is the value by which rows are a series; none: they are those of a partition.
+func (c *Config) Series() modelkey.By {
+	if c.Model.By.Keyed() {
+		return c.Model.By
+	}
+	return c.Transform.Series.By()
+}
+
+// StateTopic is the topic of the states of series; "" where there are none.
+func (c *Config) StateTopic() string {
+	if c.Transform.Recent == RecentOff {
+		return ""
+	}
+	return cmp.Or(c.Transform.StateTopic, c.Transform.Topic+"-state")
 }
 
 // validateKeyed: what is said of one model has no meaning where each value has its own, and the reverse.
@@ -204,6 +224,9 @@ func (d *decoder) validateKeyed() {
 	}
 	if c.Transform.PinVersion != 0 {
 		d.clash("names a version of one model, and model.by is "+by.String(), "remove it: each model has versions of its own", "transform.pin_version")
+	}
+	if series := c.Transform.Series; series != SeriesAuto && series.By() != by {
+		d.clash(fmt.Sprintf("is %v, and model.by is %v: what one model has learnt are the rows of one series", series, by), "remove it", "transform.series", "model.by")
 	}
 	if by.Place == modelkey.Column {
 		d.validateColumn(by.Name)

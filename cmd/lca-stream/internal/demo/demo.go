@@ -170,6 +170,7 @@ func demoTopics(b *embedded.Broker, c *config.Config) error {
 		{c.Transform.Topic, demoPartitions, map[string]string{"max.message.bytes": "4194304"}}, // as topics init would
 		{c.Snapshot.Topic, 1, compact},
 		{c.Checkpoint.Topic, 1, compact},
+		{c.StateTopic(), demoPartitions, compact},
 	} {
 		if err := b.CreateTopic(t.name, t.partitions, t.configs); err != nil {
 			return err

@@ -50,6 +50,11 @@ func grants(c *config.Config) []grant {
 		{"Write", "--topic", c.Snapshot.Topic, false, "models"},
 		{"Write", "--topic", c.Checkpoint.Topic, false, "checkpoints and start markers"},
 	}
+	if states := c.StateTopic(); states != "" {
+		all = append(all,
+			grant{"Read", "--topic", states, false, "the states of series, at a take-over"},
+			grant{"Write", "--topic", states, false, "the states of series"})
+	}
 	if c.DeadLetter.Topic != "" {
 		all = append(all,
 			grant{"Read", "--topic", c.DeadLetter.Topic, false, "going on after the last of them"},

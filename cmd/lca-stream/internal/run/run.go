@@ -93,7 +93,7 @@ const transformGather = 2 << 20
 
 // withOptional adds the topics that a configuration may leave out.
 func withOptional(c *config.Config, names ...string) []string {
-	for _, topic := range []string{c.DeadLetter.Topic, c.Alarms.Topic} {
+	for _, topic := range []string{c.DeadLetter.Topic, c.Alarms.Topic, c.StateTopic()} {
 		if topic != "" {
 			names = append(names, topic)
 		}

@@ -232,7 +232,7 @@ func (s *whitening) whitened() format.Config {
 			needed.Also = output.Names(len(needed.Columns))
 		}
 	}
-	return system.WithValues(needed, s.Config.Model.By)
+	return system.WithValues(needed, s.Config.Series())
 }
 
 func (s *whitening) transformConfig(ctx context.Context) (transform.TransformConfig, error) {
@@ -261,7 +261,19 @@ func (s *whitening) transformConfig(ctx context.Context) (transform.TransformCon
 		UntilModel: until, OnInvalid: c.Source.OnInvalid,
 		Alarms: alarms, DeadLetter: dead, DeadLog: &reject.DeadLog{Log: s.Log, Now: time.Now}, Stats: s.Stats, Log: s.Log, Now: time.Now,
 		Follow: s.follow(), Engines: s.Engines,
+		Series: c.Series(), States: s.states(),
 	}, nil
+}
+
+// states is the topic of the states of series; nil: there is none.
+func (s *whitening) states() *transform.StateTopic {
+	name := s.Config.StateTopic()
+	if name == "" {
+		return nil
+	}
+	return &transform.StateTopic{Name: name, Read: func(ctx context.Context, of source.Partition, each func(*source.Fetched) error) error {
+		return s.ReadBackOf(source.Partition{Topic: name, ID: of.ID}, source.Latest).Read(ctx, each)
+	}}
 }
 
 func (s *whitening) follow() *models.Follow {

@@ -371,7 +371,7 @@ func (s *Topics) Alarms(ctx context.Context) (transform.Alarms, error) {
 // OutputOf is what an output message holds.
 func OutputOf(c *config.Config) encode.OutputConfig {
 	t := c.Transform
-	return encode.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.Score, Why: t.Why, Imputed: c.Source.OnInvalid == reject.ImputeRow, Models: c.Model.By.Place == modelkey.Column, Passthrough: t.Passthrough}
+	return encode.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.Score, Recent: t.Recent != config.RecentOff, Why: t.Why, Imputed: c.Source.OnInvalid == reject.ImputeRow, Models: c.Model.By.Place == modelkey.Column, Passthrough: t.Passthrough}
 }
 
 // VersionBytes is how many bytes of the snapshot topic a version may take: a quarter of what the process may, because it holds more of them, and the model.

@@ -108,7 +108,7 @@ func compareSettings(w Want, have, source topic, faults, warnings *verdict) {
 	switch {
 	case w.Compact && have.policy != "compact":
 		faults.add(fmt.Sprintf("name a topic of its own in %s; only where nothing else was ever written to this one, %s", w.Path, alter(w.Topic, "cleanup.policy=compact")),
-			"has cleanup.policy %s, must be compact: the newest model would be deleted", have.policy)
+			"has cleanup.policy %s, must be compact: the newest record of a key would be deleted", have.policy)
 	case !w.Compact && w.Path != sourcePath && strings.Contains(have.policy, "compact"):
 		faults.add(alter(w.Topic, "cleanup.policy=delete"), "has cleanup.policy %s: messages of one key would replace each other", have.policy)
 	}

@@ -78,6 +78,9 @@ func Wanted(c *config.Config) []Want {
 	if c.Alarms.Topic != "" { // all events of a model have one key
 		wants = append(wants, Want{Path: "alarms.topic", Topic: c.Alarms.Topic, Fewer: true, MessageBytes: transform.AlarmBytes})
 	}
+	if states := c.StateTopic(); states != "" {
+		wants = append(wants, Want{Path: "transform.state_topic", Topic: states, Compact: true, Least: leastOutput(c), MessageBytes: transform.StateBytes, Grows: true})
+	}
 	return wants
 }
 

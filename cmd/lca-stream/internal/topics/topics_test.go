@@ -42,7 +42,7 @@ func TestInitThenCheck(t *testing.T) {
 					t.Errorf("%v", f)
 				}
 			}
-			if len(findings) != 5 {
+			if len(findings) != 6 {
 				t.Errorf("%d findings", len(findings))
 			}
 		})
@@ -80,7 +80,7 @@ func initOnce(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	for _, f := range findings {
 		got = append(got, fmt.Sprintf("%v %v %s %d %s", f.OK(), f.Created, f.Topic, f.Partitions, f.Policy))
 	}
-	want := []string{"true false new-in 3 delete", "true true new-out 3 delete", "true true new-snapshots 1 compact", "true true new-checkpoints 1 compact", "true true new-dead 3 delete"}
+	want := []string{"true false new-in 3 delete", "true true new-out 3 delete", "true true new-snapshots 1 compact", "true true new-checkpoints 1 compact", "true true new-dead 3 delete", "true true new-out-state 3 compact"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s\n%v", diff, findings)
 	}
@@ -111,7 +111,7 @@ func copartition(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 		}
 		return all
 	}
-	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{2, 2, 2, 2, 2}) {
+	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{2, 2, 2, 2, 2, 2}) {
 		t.Fatalf("created: %v partitions", got)
 	}
 	have, err := describe(t.Context(), cl, Wanted(c))
@@ -143,7 +143,7 @@ func copartition(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 		}
 		return paths
 	}
-	if got, want := lacking(c), []string{"transform.topic", "snapshot.topic", "checkpoint.topic"}; !slices.Equal(got, want) {
+	if got, want := lacking(c), []string{"transform.topic", "snapshot.topic", "checkpoint.topic", "transform.state_topic"}; !slices.Equal(got, want) {
 		t.Errorf("after the source has grown: faults of %v, want %v", got, want)
 	}
 	static := *c
@@ -154,10 +154,10 @@ func copartition(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	foreign := Wanted(c)
 	foreign[2].Other = "default"
 	findings, err := Init(t.Context(), cl, foreign, Creation{})
-	if got := partitions(findings, err); !slices.Equal(got, []int{5, 2, 2, 2, 2}) || !strings.Contains(findings[2].Fault(), `holds model "default", which is one for all rows`) || !strings.Contains(findings[2].Fault(), "name new topics") {
+	if got := partitions(findings, err); !slices.Equal(got, []int{5, 2, 2, 2, 2, 2}) || !strings.Contains(findings[2].Fault(), `holds model "default", which is one for all rows`) || !strings.Contains(findings[2].Fault(), "name new topics") {
 		t.Errorf("over the topics of one model: %v partitions, %v", got, findings[2])
 	}
-	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{5, 5, 5, 5, 2}) {
+	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{5, 5, 5, 5, 2, 5}) {
 		t.Errorf("after init: %v partitions", got)
 	}
 	if got := lacking(c); got != nil {
@@ -217,6 +217,7 @@ func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 		{"warning ", "has 2 partitions, of which 1 is used", "has cleanup.policy delete, must be compact", "name a topic of its own in snapshot.topic"},
 		{"has max.message.bytes 500000, must be at least 1000000", "--add-config max.message.bytes=1000000", "has segment.bytes 1073741824", "segment.bytes=33554432,segment.ms=3600000,min.cleanable.dirty.ratio=0.1"},
 		{"has cleanup.policy compact: messages of one key would replace each other"},
+		{"is missing", "transform.state_topic"},
 	} {
 		got := findings[i].String()
 		for _, part := range want {
