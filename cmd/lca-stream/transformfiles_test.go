@@ -132,7 +132,7 @@ func TestTransformFiles(t *testing.T) {
 	empty := writeRecord(t, filepath.Join(dir, "none.arrows"), 0)
 	for _, output := range []string{"w.arrow", "w.arrows"} {
 		columns, names := columnsOf(t, transform("", "--force", "--input", empty, "-o", output))
-		if len(names) != 7 || columns["lca"].Len() != 0 {
+		if len(names) != 9 || columns["lca"].Len() != 0 {
 			t.Errorf("%s: columns %v", output, names)
 		}
 	}

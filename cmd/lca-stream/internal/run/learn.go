@@ -304,7 +304,7 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 			src, err := l.Reader(ctx, source.KafkaConfig{
 				Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: keyedGather,
 				IdleWait: learnIdle, OnGap: l.LearnerGaps(positions, !l.alone).Pass,
-			}, system.WithValues(l.FeaturesOnly(), c.Model.By))
+			}, system.WithValues(l.FeaturesOnly(), c.Series()))
 			if err != nil {
 				return nil, err
 			}

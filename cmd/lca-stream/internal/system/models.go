@@ -437,7 +437,7 @@ func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*lear
 		SnapshotRows: c.Snapshot.EveryRows, SnapshotEvery: c.Snapshot.Every,
 		CheckpointRows: max(checkpointRows, c.Snapshot.EveryRows), CheckpointEvery: max(checkpointEvery, c.Snapshot.Every),
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
-		Alarms: alarms, Rejects: &rejects, OnInvalid: c.Source.OnInvalid, Producer: app.Producer(),
+		Alarms: alarms, Rejects: &rejects, OnInvalid: c.Source.OnInvalid, Series: SeriesOf(c), Producer: app.Producer(),
 		Checkpoints: s.Checkpoints(), Newest: s.newestVersion,
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			to := source.LatestStable

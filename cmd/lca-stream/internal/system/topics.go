@@ -251,7 +251,7 @@ func (s *Topics) Merged(ctx context.Context, k source.KafkaConfig, from, to sour
 	readers, each := map[source.Partition]pipeline.Source{}, []*source.Kafka{}
 	for p, start := range from {
 		k.Start, k.End = source.Offsets{p: start}, source.Offsets{p: to[p]}
-		r, err := s.Reader(ctx, k, WithValues(s.FeaturesOnly(), s.Config.Model.By))
+		r, err := s.Reader(ctx, k, WithValues(s.FeaturesOnly(), s.Config.Series()))
 		if err != nil {
 			return nil, nil, errors.Join(err, pipeline.NewMerge(readers).Close())
 		}
@@ -366,6 +366,14 @@ func (s *Topics) Alarms(ctx context.Context) (transform.Alarms, error) {
 	}
 	a.Partition = a.To(a.ModelID)
 	return a, nil
+}
+
+// SeriesOf is the value by which rows of a model are a series. A model of a value has one series in each partition.
+func SeriesOf(c *config.Config) modelkey.By {
+	if c.Model.By.Keyed() {
+		return modelkey.By{}
+	}
+	return c.Series()
 }
 
 // OutputOf is what an output message holds.
