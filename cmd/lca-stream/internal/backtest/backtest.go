@@ -147,7 +147,7 @@ type backtest struct {
 }
 
 func run(ctx context.Context, p *app.Program, f *flags, cfg *config.Config) error {
-	b := &backtest{flags: f, config: cfg, log: app.QuietLogger(p, cfg.Logger), first: -1}
+	b := &backtest{flags: f, config: cfg, log: app.QuietLogger(p, cfg.Logger), first: -1, series: system.SeriesOf(cfg)}
 	if len(f.features) > 0 {
 		cfg.Source.Features = f.features
 	}
