@@ -41,10 +41,17 @@ type Scorer struct {
 	z, x   []float64 // of the rows of a batch
 	counts []uint32  // rows of its series, each with itself
 	centre []float64
+	units  []float64 // 1/scale
 	y      []float64
-	factor []float64
+	spread [3]spread // of the distributions of the evaluator that scored last
 	t2     []float64
 	work   linalg.Workspace
+}
+
+// spread is a factor with its zeros.
+type spread struct {
+	of  *Gaussian
+	all []float64
 }
 
 // Score moves each row's series on by it, in order, and writes its score, +Inf where it overflows. rows are n×d. A score says nothing of the order
@@ -107,26 +114,38 @@ func logShare(t2 float64, p int) float64 { return math.Log(max(t2/float64(p), le
 func (c *Scorer) distances(e *Evaluator, g *Gaussian, rows []float64, stride, from, n int) []float64 {
 	p, d := len(g.Mean), e.Dim
 	c.centre, c.y, c.t2 = linalg.Resize(c.centre, n*p), linalg.Resize(c.y, n*p), linalg.Resize(c.t2, n)
+	c.units = linalg.Resize(c.units, p)
+	for k := range c.units {
+		c.units[k] = 1 / e.Scale[k%d]
+	}
 	for i := range n {
-		u, row := c.centre[i*p:][:p], rows[i*stride+from:][:p]
-		for k := range u {
-			if u[k] = 0; row[k] == row[k] {
-				u[k] = (row[k] - g.Mean[k]) / e.Scale[k%d]
+		u, row, units := c.centre[i*p:][:p], rows[i*stride+from:][:p], c.units[:p]
+		for k, mean := range g.Mean {
+			u[k] = (row[k] - mean) * units[k]
+		}
+		if magnitude := kernel.MaxAbs(u); magnitude > infinite {
+			for k, v := range u {
+				if v != v {
+					u[k] = 0
+				}
 			}
 		}
 	}
-	c.project(g, n)
+	c.project(e, g, n)
 	for i := range c.t2 {
 		c.t2[i] = kernel.NormSquared(c.y[i*p:][:p])
 	}
 	return c.t2
 }
 
+// infinite is what kernel.MaxAbs says of an infinity; of NaN it says more.
+var infinite = math.Float64bits(math.Inf(1))
+
 // fewRows are multiplied without the factor being spread out first.
 const fewRows = 8
 
 // project writes F u of n rows to y: each number is one chain of fused multiply-adds, for few rows as for many.
-func (c *Scorer) project(g *Gaussian, n int) {
+func (c *Scorer) project(e *Evaluator, g *Gaussian, n int) {
 	p := len(g.Mean)
 	if n < fewRows {
 		for i := range n {
@@ -141,8 +160,17 @@ func (c *Scorer) project(g *Gaussian, n int) {
 		}
 		return
 	}
-	c.factor = g.spread(c.factor)
-	c.work.Product(c.y, p, linalg.Dense(c.centre, p), linalg.Dense(c.factor, p).T(), n, p, p, linalg.Set)
+	f := &c.spread[0]
+	switch g {
+	case &e.Deviations:
+		f = &c.spread[1]
+	case &e.Row:
+		f = &c.spread[2]
+	}
+	if f.of != g {
+		f.of, f.all = g, g.spread(f.all)
+	}
+	c.work.Product(c.y, p, linalg.Dense(c.centre, p), linalg.Dense(f.all, p).T(), n, p, p, linalg.Set)
 }
 
 // spread returns F with its zeros, in the memory given if that suffices.

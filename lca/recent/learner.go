@@ -107,10 +107,12 @@ func (l *Learner) Learn(rows []float64, series []*Series) {
 	learnt := uint64(0)
 	for i := range l.weights {
 		l.weights[i] = 0
-		if !fillNulls(l.scorer.x[i*d:][:d], l.rows.mean) {
-			l.weights[i] = 1
-			learnt++
+		if fillNulls(l.scorer.x[i*d:][:d], l.rows.mean) {
+			fillNulls(l.scorer.z[3*d*i:][:3*d], l.charts.mean) // a weight of 0 does not rid sums of NaN
+			continue
 		}
+		l.weights[i] = 1
+		learnt++
 	}
 	if l.newest != nil {
 		l.judge(n)
@@ -231,7 +233,7 @@ type moments struct {
 	count     float64   // rows that they stand for, at most memory; where settled, as many even if fewer came
 	total     float64   // rows that came, by their weights
 
-	centre, centred []float64
+	centre, centred, moved []float64
 }
 
 func newMoments(p int) moments {
@@ -255,8 +257,14 @@ func (m *moments) add(rows, weights []float64, work *linalg.Workspace) {
 		m.centre[k] = 0
 	}
 	for i, w := range weights {
-		for k, v := range rows[i*p:][:p] {
-			m.centre[k] += float64(w * (v - m.mean[k]))
+		row := rows[i*p:][:p]
+		if w == 1 {
+			kernel.AddDiff(m.centre, row, m.mean)
+			continue
+		}
+		mean, centre := m.mean[:p], m.centre[:p]
+		for k, v := range row {
+			centre[k] += float64(w * (v - mean[k]))
 		}
 	}
 	for k := range m.centre {
@@ -265,11 +273,10 @@ func (m *moments) add(rows, weights []float64, work *linalg.Workspace) {
 	m.count, m.total = min(m.count+sum, max(memory, sum)), m.total+sum
 	w := sum / m.count
 	cross := float64(w * (1 - w))
-	for i := range p {
-		r := m.mean[i] - m.centre[i]
-		for j := range i + 1 {
-			m.cov[i*p+j] = float64(m.cov[i*p+j]*(1-w)) + float64(cross*r)*(m.mean[j]-m.centre[j])
-		}
+	m.moved = linalg.Resize(m.moved, p)
+	kernel.SubScale(m.moved, m.mean, m.centre, 1)
+	for i, r := range m.moved {
+		kernel.Fade(m.cov[i*p:][:i+1], m.moved[:i+1], 1-w, cross*r)
 	}
 	for i, weight := range weights {
 		kernel.SubScale(m.centred[i*p:][:p], rows[i*p:][:p], m.centre, math.Sqrt(weight*(w/sum)))
@@ -284,12 +291,13 @@ func (m *moments) add(rows, weights []float64, work *linalg.Workspace) {
 //
 //	Σ̂ = (1−a) Σ + a t I,  t = tr Σ / p,  a = max(0.002, ((tr Σ)² + |Σ|²) / (n |Σ − t I|²)) ≤ 1
 func (m *moments) gaussian(scale []float64, from, to int, work *linalg.Workspace) Gaussian {
-	all, p, d := len(m.mean), to-from, len(scale)
-	c := make([]float64, p*p)
+	all, p := len(m.mean), to-from
+	c, units := make([]float64, p*p), slices.Repeat(scale, all/len(scale))[from:to]
 	trace, squares := 0., 0.
 	for i := range p {
-		for j := range i + 1 {
-			v := m.cov[(from+i)*all+from+j] / (scale[(from+i)%d] * scale[(from+j)%d])
+		of := m.cov[(from+i)*all+from:][:i+1]
+		for j, v := range of {
+			v /= units[i] * units[j]
 			c[i*p+j] = v
 			if squares += float64(v * v); i != j {
 				squares += float64(v * v)

@@ -357,6 +357,29 @@ func TestNull(t *testing.T) {
 	}
 }
 
+// A column that is null when its series begins is the mean until it has a value.
+func TestNullsAtTheBeginning(t *testing.T) {
+	const d = 3
+	x := stream(14, 4000, d, 0.5, normal)
+	for k := 1; k < len(x); k += d {
+		x[k] += 1e4
+	}
+	q := newPreq(d)
+	before, _ := q.pass(x[:3000*d], 100)
+	for _, rows := range []int{1, 20, 80} {
+		var s Series
+		late := append([]float64(nil), x[3000*d:]...)
+		for i := range rows {
+			late[i*d+1] = math.NaN()
+		}
+		scores := make([]float64, 1000)
+		q.scorer.Score(q.learner.Evaluator(), scores, late, one(&s, 1000))
+		if most := slices.Max(scores); most > slices.Max(before[500:])+0.5 {
+			t.Errorf("null for %d rows: a score of %.2f, where others are %.2f at most", rows, most, slices.Max(before[500:]))
+		}
+	}
+}
+
 // A row with a null moves its series on as it does for a Scorer, and is not learnt.
 func TestNullsAreNotLearnt(t *testing.T) {
 	const d = 3

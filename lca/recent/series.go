@@ -24,7 +24,7 @@ const (
 // Series is what is kept of the rows of a series: all that is needed to score the next one. It is changed by Scorer.Score alone. The zero value
 // is a series without a row.
 type Series struct {
-	Short, Long, Deviation []float64 // d each, in the units of the input
+	Short, Long, Deviation []float64 // d each, in the units of the input; NaN: the column had no value
 	Rows                   uint32    // since it began, at most 2³²−1
 }
 
@@ -35,10 +35,13 @@ func SeriesBytes(d int) int { return 8 * (1 + 3*(1+d)) }
 func (s *Series) start(d int) {
 	memory := make([]float64, 3*d)
 	s.Short, s.Long, s.Deviation = memory[:d:d], memory[d:2*d:2*d], memory[2*d:]
+	for k := range memory {
+		memory[k] = math.NaN()
+	}
 	s.Rows = 0
 }
 
-// follow moves the series on by a row, and writes z and x′ as they then are. A null in x is a NaN in x′, and without an evaluator that could cut it
+// follow moves the series on by a row, and writes z and x′ as they then are. A null in x is a NaN in x′, and one in z where the column had no value so far, and without an evaluator that could cut it
 // so is a number whose square overflows.
 func (s *Series) follow(e *Evaluator, row, z, x []float64) {
 	d := len(row)
@@ -59,6 +62,11 @@ func (s *Series) follow(e *Evaluator, row, z, x []float64) {
 			u = math.NaN()
 		}
 		if x[k] = u; u == u {
+			if m1[k] != m1[k] { // its first value; where other columns have come before, its means begin at those of all series
+				if m1[k], m2[k], v[k] = u, u, 0; e != nil && s.Rows > 1 {
+					m1[k], m2[k], v[k] = e.Charts.Mean[k], e.Charts.Mean[d+k], e.Charts.Mean[2*d+k]
+				}
+			}
 			m1[k] += float64(short * (u - m1[k]))
 			m2[k] += float64(long * (u - m2[k]))
 			v[k] += float64(deviation * (math.Abs(u-m1[k]) - v[k]))
