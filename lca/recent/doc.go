@@ -19,7 +19,8 @@
 //
 //	score = 0.8 log(T²(z) / 3d) + 0.2 log(T²(v) / d)
 //
-// A NaN, for a null, leaves its column as it was. The first 50 rows of a series are scored by log(T²(x′)/d) alone: means that have just begun are
+// A NaN, for a null, leaves its column as it was; a column without a value so far is as in the mean of z, and goes on from there. The first 50 rows of a
+// series are scored by log(T²(x′)/d) alone: means that have just begun are
 // not like those that the moments know.
 //
 // # What is learnt

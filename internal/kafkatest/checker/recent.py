@@ -58,7 +58,7 @@ class Evaluator:
     def cut(self, x):
         v = (x - self.c) / self.s
         with np.errstate(all="ignore"):
-            return np.where(np.abs(v) > self.limit, self.c + np.sign(v) * self.s * self.limit * (1 + np.log(np.abs(v) / self.limit)), x)
+            return np.where(np.abs(v) > self.limit, self.c + np.sign(v) * self.s * self.limit * (1 + np.log(np.minimum(np.abs(v), np.finfo(float).max) / self.limit)), x)
 
     def squared(self, which, u, mean):
         u = np.nan_to_num((u - mean) / np.tile(self.s, len(mean) // self.d))
@@ -67,7 +67,7 @@ class Evaluator:
 
 class Series:
     def __init__(self, d):
-        self.rows, self.m1, self.m2, self.v = 0, np.zeros(d), np.zeros(d), np.zeros(d)
+        self.rows, self.m1, self.m2, self.v = 0, *np.full((3, d), np.nan)
 
     def score(self, e, x):
         """Moves the series on by a row, in which a null is NaN, and returns its score and the probability of one at least as high."""
@@ -76,6 +76,10 @@ class Series:
         short, long, deviation = (max(r, 1 / self.rows) for r in RATES)
         known = ~np.isnan(x)
         u = np.where(known, x, 0)
+        begins, m1, m2, v = known & np.isnan(self.m1), *np.split(e.mean, 3)
+        if self.rows == 1:
+            m1, m2, v = u, u, np.zeros(e.d)
+        self.m1, self.m2, self.v = np.where(begins, m1, self.m1), np.where(begins, m2, self.m2), np.where(begins, v, self.v)
         self.m1 = np.where(known, self.m1 + short * (u - self.m1), self.m1)
         self.m2 = np.where(known, self.m2 + long * (u - self.m2), self.m2)
         self.v = np.where(known, self.v + deviation * (np.abs(u - self.m1) - self.v), self.v)

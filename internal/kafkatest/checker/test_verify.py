@@ -808,7 +808,7 @@ class Recent:
         return one
 
     def score(self, series, x):
-        n, m1, m2, v = self.state.get(series, (0, [0.0] * 2, [0.0] * 2, [0.0] * 2))
+        n, m1, m2, v = self.state.get(series, (0, [math.nan] * 2, [math.nan] * 2, [math.nan] * 2))
         n += 1
         x = list(x)
         for k in range(2):
@@ -816,6 +816,8 @@ class Recent:
             if far > 10:
                 x[k] = self.c[k] + math.copysign(10 * (1 + math.log(far / 10)), x[k] - self.c[k]) * self.s[k]
             if x[k] == x[k]:
+                if m1[k] != m1[k]:
+                    m1[k], m2[k], v[k] = (x[k], x[k], 0.0) if n == 1 else self.mean[k::2]
                 m1[k] += max(0.2, 1 / n) * (x[k] - m1[k])
                 m2[k] += max(0.05, 1 / n) * (x[k] - m2[k])
                 v[k] += max(0.02, 1 / n) * (abs(x[k] - m1[k]) - v[k])
@@ -842,6 +844,7 @@ def last_rows(spoil=lambda messages: None, **options):
         x = np.where(rng.random((5, 2)) < 0.02, 90, rng.normal(size=(5, 2)) + [3, 0])
         null = np.arange(5) == (2 if i == 30 else 9)
         x[4, 1] = np.nan if i == 40 else x[4, 1]
+        x[:2, 0] = np.nan if i == 0 else x[:2, 0]
         key = b"ab"[i % 2 :][:1]
         told = [(None, None) if n else made.score(key, r) for n, r in zip(null, x)]
         messages.append([{"partition": 0, "key": key}, x, null, [t[0] for t in told], [t[1] for t in told]])
