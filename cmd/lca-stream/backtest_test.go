@@ -246,6 +246,21 @@ func TestBacktestByKey(t *testing.T) {
 	}
 }
 
+// With transform.series the rows of a value are a series: their key's, or their column's.
+func TestBacktestSeries(t *testing.T) {
+	t.Parallel()
+	dir := backtestFiles(t)
+	args := []string{"rows.csv", "--features", "a,b,c", "--until", "1000", "--key", "machine"}
+	_, none := backtested(t, dir, args...)
+	_, byKey := backtested(t, dir, append(args, "--set", "transform.series=key")...)
+	_, byColumn := backtested(t, dir, append(args, "--set", "transform.series=column:machine")...)
+	sameColumn(t, "by column", "lca_recent_score", byColumn, byKey)
+	sameColumn(t, "by key", "lca_score", byKey, none)
+	if at := none.Schema().FieldIndices("lca_recent_score")[0]; array.Equal(none.Column(at), byKey.Column(at)) {
+		t.Error("series by key have the scores of one series")
+	}
+}
+
 func TestBacktestRefuses(t *testing.T) {
 	t.Parallel()
 	dir := backtestFiles(t)
@@ -253,26 +268,28 @@ func TestBacktestRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for says, args := range map[string][]string{
-		"needs FILE...":                               {},
-		"no.csv: no such file":                        {"no.csv"},
-		"is named twice":                              {"rows.csv", "rows.csv"},
-		"--until 1500 is not before the end":          {"rows.csv", "--until", "1500"},
-		"--until x: want a number of rows":            {"rows.csv", "--until", "x"},
-		"2026-01-01 is a time: say with --time":       {"rows.csv", "--until", "2026-01-01"},
-		"times.csv has times: say with --time":        {"rows.csv", "--labels", "times.csv"},
-		"--labels: there are 0 columns \"no\"":        {"rows.csv", "--labels", "no"},
-		`column "a" has`:                              {"rows.csv", "--labels", "a"},
-		`column "machine" is utf8; want numbers`:      {"rows.csv", "--labels", "machine"},
-		`column "machine" has "m0", which is no time`: {"rows.csv", "--time", "machine"},
-		"say with --key which column":                 {"rows.csv", "--set", "model.by=key"},
-		"rows of files have no headers":               {"rows.csv", "--set", "model.by=header:x"},
-		"all inputs need the columns of the first":    {"rows.csv", "other.csv"},
-		"--rows rows.csv: extension":                  {"m0.csv", "--rows", "rows.csv", "--force"},
-		"--rows rows.csv is rows.csv, which is read":  {"rows.csv", "--rows", "rows.csv", "--force"},
-		"transform.pin_version is 7":                  {"rows.csv", "--set", "transform.pin_version=7"},
-		"labels.csv exists already":                   {"rows.csv", "--episodes", "labels.csv"},
-		"--json and --rows - would both":              {"rows.csv", "--json", "--rows", "-"},
-		"makes no model: 3 rows are too few":          {"rows.csv", "--features", "a,b,c", "--until", "3"},
+		"needs FILE...":                                {},
+		"no.csv: no such file":                         {"no.csv"},
+		"is named twice":                               {"rows.csv", "rows.csv"},
+		"--until 1500 is not before the end":           {"rows.csv", "--until", "1500"},
+		"--until x: want a number of rows":             {"rows.csv", "--until", "x"},
+		"2026-01-01 is a time: say with --time":        {"rows.csv", "--until", "2026-01-01"},
+		"times.csv has times: say with --time":         {"rows.csv", "--labels", "times.csv"},
+		"--labels: there are 0 columns \"no\"":         {"rows.csv", "--labels", "no"},
+		`column "a" has`:                               {"rows.csv", "--labels", "a"},
+		`column "machine" is utf8; want numbers`:       {"rows.csv", "--labels", "machine"},
+		`column "machine" has "m0", which is no time`:  {"rows.csv", "--time", "machine"},
+		"say with --key which column":                  {"rows.csv", "--set", "model.by=key"},
+		"model.by is header:x, and rows of files":      {"rows.csv", "--set", "model.by=header:x"},
+		"transform.series is key, and rows of files":   {"rows.csv", "--set", "transform.series=key"},
+		"transform.series: there are 0 columns \"no\"": {"rows.csv", "--set", "transform.series=column:no"},
+		"all inputs need the columns of the first":     {"rows.csv", "other.csv"},
+		"--rows rows.csv: extension":                   {"m0.csv", "--rows", "rows.csv", "--force"},
+		"--rows rows.csv is rows.csv, which is read":   {"rows.csv", "--rows", "rows.csv", "--force"},
+		"transform.pin_version is 7":                   {"rows.csv", "--set", "transform.pin_version=7"},
+		"labels.csv exists already":                    {"rows.csv", "--episodes", "labels.csv"},
+		"--json and --rows - would both":               {"rows.csv", "--json", "--rows", "-"},
+		"makes no model: 3 rows are too few":           {"rows.csv", "--features", "a,b,c", "--until", "3"},
 	} {
 		if _, fault := lcaStream(t, dir, "", append([]string{"backtest"}, args...)...); !strings.Contains(fault, says) {
 			t.Errorf("%v: %q does not say %q", args, fault, says)

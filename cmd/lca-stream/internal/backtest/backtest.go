@@ -57,8 +57,9 @@ without a zone is UTC.
 --labels names a column of 0 and 1, or a CSV file with the columns from and to: rows, counted from 0, or times, both
 inclusive. Labels judge, and nothing is learnt from them. No label is moved or widened (no point adjustment).
 
--c and --set say how, as for a pipeline. With model.by the rows of each value have a model of their own; the key of a
-row is what the column of --key has.`,
+-c and --set say how, as for a pipeline. With model.by the rows of each value have a model of their own, with
+transform.series they are a series of one model; the key of a row is what the column of --key has. A series goes on from
+its rows in the normal stretch.`,
 		Example: `  lca-stream backtest pump.parquet --time at --until 2026-03-01 --rows scored.parquet
   lca-stream backtest train.csv test.csv --until 20000 --labels faulty --set lca.preset=density --json
   lca-stream backtest fleet.arrow --key machine --set model.by=key --labels faults.csv`,
