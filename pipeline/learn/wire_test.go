@@ -29,6 +29,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
@@ -325,6 +326,7 @@ func TestWireFormatPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	there := map[string]bool{reject.HeaderCut: true, reject.HeaderOriginalSize: true, reject.HeaderOriginalCRC: true} // no topic of that run is too small
+	there[transform.HeaderFeatures], there[transform.HeaderStateFormat] = true, true                                  // it has no states of series
 	for p, log := range readWire(t, wireFormat).topics {
 		for _, m := range log {
 			for _, h := range m.Headers {

@@ -35,8 +35,8 @@ type StateTopic struct {
 
 // The headers of a state, besides reject.HeaderSourceOffset: the last message of the series.
 const (
-	headerFeatures    = "lca-features" // fingerprint of the features that it is of
-	headerStateFormat = "lca-state"    // format of the value
+	HeaderFeatures    = "lca-features" // fingerprint of the features that it is of
+	HeaderStateFormat = "lca-state"    // format of the value
 
 	stateFormat = "1"
 )
@@ -252,7 +252,7 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 	if value == nil {
 		return nil
 	}
-	if format := source.LastHeader(headers, headerStateFormat); format != stateFormat {
+	if format := source.LastHeader(headers, HeaderStateFormat); format != stateFormat {
 		return fmt.Errorf("it has format %q, and this program reads %s", format, stateFormat)
 	}
 	offset, err := strconv.ParseInt(source.LastHeader(headers, reject.HeaderSourceOffset), 10, 64)
@@ -270,7 +270,7 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 		s.gone[name] = true
 		return nil
 	}
-	one := &heldSeries{Series: *state, name: name, features: source.LastHeader(headers, headerFeatures), offset: offset}
+	one := &heldSeries{Series: *state, name: name, features: source.LastHeader(headers, HeaderFeatures), offset: offset}
 	s.all[name] = one
 	s.link(one)
 	return nil
@@ -310,7 +310,7 @@ func (t *Transform) put(in *source.Message) {
 		d.values.use(len(value))
 		first := len(d.headers)
 		d.headers = append(d.headers, source.Header{Key: reject.HeaderSourceOffset, Value: d.number(one.offset)},
-			reject.Text(headerFeatures, one.features), reject.Text(headerStateFormat, stateFormat))
+			reject.Text(HeaderFeatures, one.features), reject.Text(HeaderStateFormat, stateFormat))
 		add(one.name, value[:len(value):len(value)], d.headers[first:len(d.headers):len(d.headers)])
 	})
 }
