@@ -1,5 +1,5 @@
 """A slice of `make quality`, in seconds, without scikit-learn and River: the page is what the summaries give,
-configs/anomaly-scores.yaml finds a fault in a small machine's stream that a covariance cannot see, and does not learn it, and
+machine.yaml finds a fault in a small machine's stream that a covariance cannot see, and does not learn it, and
 `make board` judges a series and a table, once.
 
     KAFKA_BROKERS=… LCA_STREAM=bin/lca-stream python docs/quality/check.py      # numpy, pyarrow and confluent-kafka
@@ -17,7 +17,7 @@ import live
 import page
 import store
 
-CONFIG = os.path.join(store.ROOT, "configs", "anomaly-scores.yaml")
+CONFIG = os.path.join(store.ROOT, "docs", "quality", "machine.yaml")
 ROWS, FAULT, BLOCK = 900, slice(500, 800), 100
 GATE = 2.5  # for each sensor, as the configuration has it for eight
 

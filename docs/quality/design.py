@@ -6,7 +6,7 @@ BOARD_FIXED = ["row T²", "mean T²", "5-NN", "isolation forest", "half-space tr
 
 WARMUP = 400  # rows of a machine's run that are taken for normal: the data set's own convention
 
-# Settings of lca-stream for the machine's stream, on top of configs/anomaly-scores.yaml. "shipped" is that file as it is.
+# Settings of lca-stream for the machine's stream, on top of machine.yaml. "shipped" is that file as it is.
 LCA = {
     "shipped": [],
     "model lca": ["lca.model=lca"],

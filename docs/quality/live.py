@@ -58,7 +58,7 @@ class Live:
         # Idempotent, or messages that are sent again while a broker starts would come behind later ones.
         self.producer = ck.Producer({"bootstrap.servers": brokers, "linger.ms": 0, "log_level": 0, "message.max.bytes": 16 << 20,
                                      "enable.idempotence": True})
-        topics = {"source.topic": "", "transform.topic": "-out", "snapshot.topic": "-snap", "checkpoint.topic": "-check"}
+        topics = {"source.topic": "", "transform.topic": "-out", "snapshot.topic": "-snap", "checkpoint.topic": "-check", "transform.state_topic": "-state"}
         self.topics = {k: self.name + v for k, v in topics.items()}
         self.consumers, self.tables, self.rows, self.snapshots, self.stamps = {}, [], 0, {}, {}
         self.log = tempfile.TemporaryFile("w+")
@@ -74,7 +74,7 @@ class Live:
         if self.args[0] != "-c":
             self.empty = tempfile.NamedTemporaryFile("w", suffix=".yaml")
             self.args = ["-c", self.empty.name, *self.args]
-        policies = {"snapshot.topic": "compact", "checkpoint.topic": "compact"}
+        policies = dict.fromkeys(["snapshot.topic", "checkpoint.topic", "transform.state_topic"], "compact")
         new = [admin.NewTopic(t, 1, 1, config={"cleanup.policy": policies.get(k, "delete"), "max.message.bytes": str(16 << 20)})
                for k, t in self.topics.items()]
         for f in self.admin.create_topics(new).values():

@@ -21,7 +21,7 @@ GROWTH_ROWS, GROWTH_LEFT_OUT = [1000, 5000, 20000], ["ν = 0.01, model lca_gauss
 VALVE_LEFT_OUT = ["model lca", "gate 5", "gate 10", "nu 0.001", "nu 0.003", "warm-up 300", "20 rows per minibatch"]
 CLUSTERS_LEFT_OUT = ["circles"]  # 0.00 in all coordinates
 METHODS = {
-    ("lca-stream", "shipped"): "**lca-stream, online** (configs/anomaly-scores.yaml)",
+    ("lca-stream", "shipped"): "**lca-stream, online** (machine.yaml)",
     ("lca-gauss, batch", None): "LCA-Gauss, batch on the first 400 rows",
     ("mahalanobis", None): "Mahalanobis, running covariance",
     ("half_space_trees", None): "River HalfSpaceTrees",

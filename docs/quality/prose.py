@@ -89,8 +89,7 @@ VALVE = """
 
 [SKAB](https://github.com/waico/SKAB): eight sensors of a water pump, once a second; eight runs of about 1150 rows, each with one fault (a
 valve that closes) of about 400 rows. Labels are for judging only. The first 400 rows of a run are taken for normal and learnt; each later row
-is scored before it may be learnt, and counts. Ours is `lca-stream run -c configs/anomaly-scores.yaml`, as shipped, with a new model for each
-run. The rivals have the best of all settings that were tried, with hindsight. ± is over the runs.
+is scored before it may be learnt, and counts. Ours is `lca-stream run -c docs/quality/machine.yaml`, with a new model for each run. The rivals have the best of all settings that were tried, with hindsight. ± is over the runs.
 
 {table}
 
@@ -120,7 +119,7 @@ aside was tried on them. "Preset density" is the file without its gate and drift
 FLEET = """
 ## A model for each machine, or one for all
 
-The same {count} runs as machines that run at the same time: ten rows of each in turn on one topic, keyed by run, `configs/anomaly-scores.yaml`
+The same {count} runs as machines that run at the same time: ten rows of each in turn on one topic, keyed by run, `docs/quality/machine.yaml`
 with `model.by: key` or without, and 3000 neighbours. Each row after the first 400 of its run is scored by the snapshot of all rows before its
 block of 100. Figures of a model for all are means of {topics} topics. "In units of its own" multiplies each column of each run by a number from 1/e
 to e: that is made, not measured.

@@ -19,7 +19,7 @@ import live
 import rivals
 import store
 
-CONFIG = os.path.join(store.ROOT, "configs", "anomaly-scores.yaml")
+CONFIG = os.path.join(store.ROOT, "docs", "quality", "machine.yaml")
 CHOSEN = [f"valve1/{i}" for i in range(8)]
 OTHERS = [f"valve1/{i}" for i in range(8, 16)] + [f"valve2/{i}" for i in range(4)] + [f"other/{i}" for i in range(1, 15)]
 MESSAGE, BLOCK = 10, 100  # rows per message; rows that are written before the program is waited for

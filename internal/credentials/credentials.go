@@ -48,11 +48,26 @@ func Authorities(file, key string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
 	}
+	return appended(x509.NewCertPool(), file, key)
+}
+
+// MoreAuthorities returns those of a file and the system's.
+func MoreAuthorities(file, key string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil, fmt.Errorf("the system's certificates: %w", err)
+	}
+	return appended(pool, file, key)
+}
+
+func appended(pool *x509.CertPool, file, key string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", key, err)
 	}
-	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {
 		return nil, fmt.Errorf("%s: %s holds no PEM certificate", key, file)
 	}

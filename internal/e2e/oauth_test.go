@@ -70,10 +70,10 @@ func (i *issuer) give(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"access_token": "%s.%s.", "token_type": "Bearer", "expires_in": %.0f}`, part([]byte(`{"alg":"none"}`)), part(body), tokenLife.Seconds())
 }
 
-// login is the YAML of kafka.sasl.
+// login is the YAML of kafka.tls and kafka.sasl.
 func (i *issuer) login(secret, scope string) string {
-	return fmt.Sprintf("sasl: {mechanism: oauthbearer, oauth: {token_url: %q, client_id: %q, client_secret: %q, ca_file: %s, scopes: [kafka, %s], extensions: [pool=one]}}",
-		i.url, clientID, secret, i.ca, scope)
+	return fmt.Sprintf("tls: {ca_file: %s}, sasl: {mechanism: oauthbearer, oauth: {token_url: %q, client_id: %q, client_secret: %q, scopes: [kafka, %s], extensions: [pool=one]}}",
+		i.ca, i.url, clientID, secret, scope)
 }
 
 // bearers are the settings of a listener for tokens, each connection of which must log in again after tokenLife.

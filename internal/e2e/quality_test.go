@@ -11,7 +11,7 @@ import (
 )
 
 // TestQualityScripts runs a slice of `make quality`: docs/quality.md must be what its summaries give, and `run`
-// with configs/anomaly-scores.yaml must find, and not learn, a fault that a covariance cannot see.
+// with docs/quality/machine.yaml must find, and not learn, a fault that a covariance cannot see.
 func TestQualityScripts(t *testing.T) {
 	path, err := binary()
 	if err != nil {

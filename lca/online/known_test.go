@@ -11,7 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 )
 
-// TestFaultsOfAKnownMachine holds that with the settings of configs/anomaly-scores.yaml no row of a fault is learnt, however long it lasts and whether it is in
+// TestFaultsOfAKnownMachine holds that with the settings of docs/quality/machine.yaml no row of a fault is learnt, however long it lasts and whether it is in
 // a direction with clusters or without, nor where there is no Parzen direction, and that one alarm says so.
 func TestFaultsOfAKnownMachine(t *testing.T) {
 	const d, b, good, fault = 8, 100, 4000, 5000

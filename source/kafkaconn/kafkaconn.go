@@ -197,11 +197,10 @@ func validate(c Config) error {
 
 // TLS configures encryption to the brokers, and the client's certificate if they require one.
 type TLS struct {
-	Enabled            bool
-	CAFile             string // PEM certificates to trust; "" trusts the system's
-	CertFile, KeyFile  string // PEM client certificate and key, both or neither; read again at each connection, so they may be renewed
-	ServerName         string // expected name in the broker's certificate; "" is the dialled host
-	InsecureSkipVerify bool   // accept any certificate; for tests only
+	Enabled           bool
+	CAFile            string // PEM certificates to trust; "" trusts the system's
+	CertFile, KeyFile string // PEM client certificate and key, both or neither; read again at each connection, so they may be renewed
+	ServerName        string // expected name in the broker's certificate; "" is the dialled host
 }
 
 // config returns nil if TLS is off.
@@ -213,9 +212,8 @@ func (t TLS) config() (*tls.Config, error) {
 		return nil, nil
 	}
 	c := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		ServerName:         t.ServerName,
-		InsecureSkipVerify: t.InsecureSkipVerify,
+		MinVersion: tls.VersionTLS12,
+		ServerName: t.ServerName,
 	}
 	var err error
 	if c.RootCAs, err = credentials.Authorities(t.CAFile, "kafka.tls.ca_file"); err != nil {

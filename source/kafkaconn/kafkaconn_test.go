@@ -97,7 +97,6 @@ func TestSecurity(t *testing.T) {
 	}{
 		{name: "plain text"},
 		{name: "TLS", broker: []kfake.Opt{encrypted}, tls: trusted},
-		{name: "TLS, unchecked", broker: []kfake.Opt{encrypted}, tls: kafkaconn.TLS{Enabled: true, InsecureSkipVerify: true}},
 		{name: "TLS with a client certificate", broker: []kfake.Opt{mutual}, tls: kafkaconn.TLS{Enabled: true, CAFile: certFile, CertFile: certFile, KeyFile: keyFile}},
 		{name: "PLAIN", broker: user("PLAIN"), sasl: kafkaconn.SASL{Mechanism: "plain", Username: "ann", Password: "secret"}},
 		{name: "SCRAM-SHA-256", broker: user("SCRAM-SHA-256"), sasl: kafkaconn.SASL{Mechanism: "scram_sha_256", Username: "ann", Password: "secret"}},
@@ -163,7 +162,7 @@ func TestTLSToPlainText(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{l.Addr().String()}, TLS: kafkaconn.TLS{Enabled: true, InsecureSkipVerify: true}})
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: []string{l.Addr().String()}, TLS: kafkaconn.TLS{Enabled: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

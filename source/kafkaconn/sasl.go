@@ -118,7 +118,7 @@ type OAuth struct {
 	ClientSecret     string
 	ClientSecretFile string   // instead of ClientSecret: its content without the line end, read for each token
 	Scopes           []string // what the token is for; empty: what the server gives
-	CAFile           string   // PEM file of the authorities that may sign the server's certificate; "": the system's
+	CAFile           string   // PEM file of authorities that may sign the server's certificate, besides the system's
 	Extensions       []string // NAME=VALUE, what brokers ask for besides the token (KIP-342), such as logicalCluster=lkc-1
 }
 
@@ -158,7 +158,7 @@ func newBearer(c OAuth) (*bearer, error) {
 			return nil, fmt.Errorf("kafka.sasl.oauth.extensions: %q is not NAME=VALUE", e)
 		}
 	}
-	pool, err := credentials.Authorities(c.CAFile, "kafka.sasl.oauth.ca_file")
+	pool, err := credentials.MoreAuthorities(c.CAFile, "kafka.tls.ca_file")
 	if err != nil {
 		return nil, err
 	}

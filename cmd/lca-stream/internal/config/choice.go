@@ -121,6 +121,15 @@ func (s Series) By() modelkey.By {
 
 func (s Series) String() string { return cmp.Or(string(s), autoSeries) }
 
+// ParseSeries reads what transform.series says.
+func ParseSeries(text string) (s Series, err error) {
+	v := &seriesValue{&s}
+	if err := v.set(text); err != nil {
+		return SeriesAuto, err
+	}
+	return s, v.check()
+}
+
 type seriesValue struct{ p *Series }
 
 func (v *seriesValue) set(text string) error {

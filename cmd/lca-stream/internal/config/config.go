@@ -75,11 +75,10 @@ type Kafka struct {
 
 // TLS is the encryption of the connection.
 type TLS struct {
-	Enabled            bool   // speak TLS
-	CAFile             string // PEM file of the authorities to trust; "": the system's
-	CertFile           string // PEM file of the client's certificate; "": none
-	KeyFile            string // PEM file of the client's key; "": none
-	InsecureSkipVerify bool   // trust any certificate, for tests
+	Enabled  bool   // speak TLS
+	CAFile   string // PEM file of the authorities to trust; "": the system's
+	CertFile string // PEM file of the client's certificate; "": none
+	KeyFile  string // PEM file of the client's key; "": none
 }
 
 // SASL is the login.
@@ -98,7 +97,6 @@ type OAuth struct {
 	ClientSecret     Secret   // its secret, unless ClientSecretFile is set
 	ClientSecretFile string   // file that holds the secret
 	Scopes           []string // what the token is for
-	CAFile           string   // PEM file of the authorities to trust; "": the system's
 	Extensions       []string // NAME=VALUE for the brokers
 }
 

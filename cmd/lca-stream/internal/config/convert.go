@@ -16,19 +16,20 @@ const clientID = "lca-stream"
 // Cluster is the connection to the brokers; log is where its trouble is said.
 func (c *Config) Cluster(log *slog.Logger) kafkaconn.Config {
 	t, s, o := c.Kafka.TLS, c.Kafka.SASL, c.Kafka.SASL.OAuth
+	var brokers kafkaconn.TLS
+	if t.Enabled {
+		brokers = kafkaconn.TLS{Enabled: true, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile}
+	}
 	return kafkaconn.Config{
 		Brokers:  c.Kafka.Brokers,
 		ClientID: clientID,
 		Log:      log,
-		TLS: kafkaconn.TLS{
-			Enabled: t.Enabled, CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile,
-			InsecureSkipVerify: t.InsecureSkipVerify,
-		},
+		TLS:      brokers,
 		SASL: kafkaconn.SASL{
 			Mechanism: s.Mechanism, Username: s.Username, Password: string(s.Password), PasswordFile: s.PasswordFile,
 			OAuth: kafkaconn.OAuth{
 				TokenURL: o.TokenURL, ClientID: o.ClientID, ClientSecret: string(o.ClientSecret), ClientSecretFile: o.ClientSecretFile,
-				Scopes: o.Scopes, CAFile: o.CAFile, Extensions: o.Extensions,
+				Scopes: o.Scopes, CAFile: t.CAFile, Extensions: o.Extensions,
 			},
 		},
 	}

@@ -66,10 +66,9 @@ func kafkaKeys(c *Config) []Key {
 	return []Key{
 		{"kafka.brokers", "[localhost:9092]", "Addresses to begin with; the cluster tells the rest. A scalar is split at commas.", &listValue{&k.Brokers, address, 1}},
 		{"kafka.tls.enabled", "false", "Encrypt the connection.", &boolValue{&t.Enabled}},
-		{"kafka.tls.ca_file", `""`, "PEM file of the authorities that may sign the brokers' certificates; empty: the system's.", text(&t.CAFile, anyText)},
+		{"kafka.tls.ca_file", `""`, "PEM file of the authorities that may sign the brokers' certificates; empty: the system's. They may sign that of kafka.sasl.oauth.token_url, too.", text(&t.CAFile, anyText)},
 		{"kafka.tls.cert_file", `""`, "PEM file of the client's certificate, for brokers that ask for one (mTLS).", text(&t.CertFile, anyText)},
 		{"kafka.tls.key_file", `""`, "PEM file of the key of cert_file.", text(&t.KeyFile, anyText)},
-		{"kafka.tls.insecure_skip_verify", "false", "Trust any certificate. For tests: it gives up the protection of TLS.", &boolValue{&t.InsecureSkipVerify}},
 		{"kafka.sasl.mechanism", "none", "How to log in.", oneOf(&s.Mechanism, kafkaconn.Mechanisms()...)},
 		{"kafka.sasl.username", `""`, "User to log in as.", text(&s.Username, anyText)},
 		{"kafka.sasl.password", `""`, "Its password; better ${VAR}, or password_file.", &secretValue{&s.Password}},
@@ -79,7 +78,6 @@ func kafkaKeys(c *Config) []Key {
 		{"kafka.sasl.oauth.client_secret", `""`, "Its secret; better ${VAR}, or client_secret_file.", &secretValue{&o.ClientSecret}},
 		{"kafka.sasl.oauth.client_secret_file", `""`, "File that holds the secret, such as a mounted one; read for each token, one line ending is taken off.", text(&o.ClientSecretFile, anyText)},
 		{"kafka.sasl.oauth.scopes", "[]", "What the token is for; empty: what the server gives.", &listValue{&o.Scopes, someText, 0}},
-		{"kafka.sasl.oauth.ca_file", `""`, "PEM file of the authorities that may sign the server's certificate; empty: the system's.", text(&o.CAFile, anyText)},
 		{"kafka.sasl.oauth.extensions", "[]", "NAME=VALUE that brokers ask for besides the token, such as logicalCluster=lkc-1.", &listValue{&o.Extensions, someText, 0}},
 	}
 }

@@ -223,6 +223,15 @@ func TestSchemaKnowsEveryKey(t *testing.T) {
 	}
 }
 
+// mostKeys bounds the settings: each one is a question to whoever reads the file. One more takes another's place.
+const mostKeys = 75
+
+func TestSettingsAreFew(t *testing.T) {
+	if n := len(Keys(Default())); n > mostKeys {
+		t.Errorf("%d settings, at most %d: make one of them a constant, with a line in removed.go", n, mostKeys)
+	}
+}
+
 // Every field of Config has a row in the table, and a comment that says what it is. Default and bound stand in the
 // table alone: what a comment repeats is forgotten when the table changes.
 func TestEveryFieldIsAKeyWithAComment(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 // Starter is what a first configuration says; everything else stays at its default. The preset is named all the same, because a
 // reader who wants scores must know that there is another.
 type Starter struct {
-	Config  *Config  // section kafka, how source reads values, source.topic, source.features, transform.column and transform.format are taken from it
+	Config  *Config  // section kafka, how source reads values, source.topic, source.features, transform.column, transform.format and transform.series are taken from it
 	LeftOut []string // why columns are no features, a line each; they become comments
 }
 
@@ -47,6 +47,7 @@ func (s Starter) String() string {
 		fmt.Fprintf(&b, "\n%s:\n  topic: %s\n%s", t.section, quote(topic+t.suffix), t.more)
 		if t.section == "transform" {
 			s.changed(&b, t.section, "transform.format", "")
+			s.changed(&b, t.section, "transform.series", "")
 		}
 	}
 	return b.String()

@@ -54,6 +54,17 @@ func TestStarterTakesTheSchemaFile(t *testing.T) {
 	}
 }
 
+// Which rows are a series was found out with the features.
+func TestStarterTakesTheSeries(t *testing.T) {
+	for _, series := range []string{"auto", "key", "header:line", "column:a.b"} {
+		c := mustLoad(t, "transform: {series: "+quote(series)+"}", nil)
+		text := Starter{Config: c}.String()
+		if got := mustLoad(t, text, nil).Transform.Series; got.String() != series || strings.Contains(text, "series:") != (series != "auto") {
+			t.Errorf("%s: %s\n%s", series, got, text)
+		}
+	}
+}
+
 // Whatever the columns of a topic are called, the file that names them names the same.
 func TestStarterTakesAnyName(t *testing.T) {
 	names := []string{"plain", "a,b", `say "hi"`, "it's", "über", "a.b", "a: b", "a:", ":", "#x", "x #y", "{y}", "[0]", "- z", "-", "true", "null", "~", "1", "0x1f", "1e3",

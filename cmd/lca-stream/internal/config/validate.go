@@ -56,8 +56,8 @@ func (d *decoder) validateKafka() {
 		path string
 		set  bool
 	}{
-		{"kafka.tls.ca_file", t.CAFile != ""}, {"kafka.tls.cert_file", t.CertFile != ""}, {"kafka.tls.key_file", t.KeyFile != ""},
-		{"kafka.tls.insecure_skip_verify", t.InsecureSkipVerify},
+		{"kafka.tls.ca_file", t.CAFile != "" && s.Mechanism != kafkaconn.SASLOAuthBearer}, // its token endpoint has a certificate, too
+		{"kafka.tls.cert_file", t.CertFile != ""}, {"kafka.tls.key_file", t.KeyFile != ""},
 	} {
 		if option.set && !t.Enabled {
 			d.clash("is set, but TLS is off", "set kafka.tls.enabled: true, or remove this", option.path)
@@ -155,6 +155,9 @@ func (d *decoder) validateTopics() {
 			continue
 		}
 		seen[t.topic] = t.path
+	}
+	if states := c.StateTopic(); len(states) > topic.max {
+		d.clash(fmt.Sprintf("is empty, and %q is longer than %d letters", states, topic.max), "name a topic", "transform.state_topic", "transform.topic")
 	}
 }
 

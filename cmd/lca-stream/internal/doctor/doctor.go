@@ -159,6 +159,7 @@ func (d *doctor) examine(ctx context.Context) error {
 				d.positions(ctx)
 			}
 			d.messages(ctx)
+			d.series(ctx)
 			d.models(ctx)
 		}
 		d.transactions(ctx)
@@ -268,6 +269,27 @@ func (d *doctor) messages(ctx context.Context) {
 		d.warn("features", "set source."+config.FeaturesLine(proposed), "source.features is empty: a model that begins now takes %q, and keeps them", app.Shortened(i.features.Names, 10))
 	}
 	d.width(d.system.Config, i.features)
+}
+
+// seriesMessages is how many of the newest messages of each partition tell whether the values of series come again.
+const seriesMessages = 200
+
+// series warns of values that come once: a series of one row has no last rows.
+func (d *doctor) series(ctx context.Context) {
+	c := d.system.Config
+	by := system.SeriesOf(c)
+	if c.StateTopic() == "" || !by.Keyed() {
+		return
+	}
+	i := newInspection(c, io.Discard)
+	i.seriesBy = by
+	if err := newestMessages(ctx, d.system, c.Source.Topic, seriesMessages, i.message); err != nil {
+		return // messages has reported it
+	}
+	if n := i.comeOnce(); n > 0 {
+		d.warn("series", "set transform.series: partition if they are ids of orders or events, or name a header or a column that says what a row is of",
+			"transform.series is %v, and most of its %d newest values come once: a series of one row has no last rows to score", by, n)
+	}
 }
 
 // unusable reports messages that cannot be used. The stream goes on where they are set aside and others can be used.

@@ -117,6 +117,7 @@ func propose(ctx context.Context, s *system.System, messages int64, report io.Wr
 	}
 	s.Config.Source.Features = features
 	s.Config.Transform.Column = freeColumn(s.Config.Transform.Column, &i.survey)
+	s.Config.Transform.Series = i.series()
 	used := newInspection(s.Config, io.Discard) // by these names, as run reads it
 	if err := newestMessages(ctx, s, topic, messages, used.message); err != nil {
 		return "", err
@@ -131,10 +132,10 @@ func propose(ctx context.Context, s *system.System, messages int64, report io.Wr
 		fmt.Fprintf(report, "\n%s of %d lack a feature, and source.on_invalid says what becomes of them; leave out what is null too often.\n", plural.Count(used.wasted, "row"), used.allRows)
 	}
 	if n := i.repeated(); n > 0 {
-		fmt.Fprintf(report, "\nThe newest messages have %d keys. If each is a machine, a tenant or a product that should have a model of its own, add model: {by: key} before `topics init`.\n", n)
+		fmt.Fprintf(report, "\nThe newest messages have %d keys, and the rows of each are a series. If each is a machine, a tenant or a product that should have a model of its own, add model: {by: key} before `topics init`.\n", n)
 	}
 	if name, n := i.survey.Tall(); name != "" {
-		fmt.Fprintf(report, "\nThe rows are of %d values of %s, one after the other. If each should have a model of its own, add model: {by: %q} before `topics init`.\n", n, terminal.Name(name), "column:"+name)
+		fmt.Fprintf(report, "\nThe rows are of %d values of %s, one after the other, and those of each are a series. If each should have a model of its own, add model: {by: %q} before `topics init`.\n", n, terminal.Name(name), "column:"+name)
 	}
 	starter := config.Starter{Config: s.Config, LeftOut: leftOut}
 	text := starter.String()
@@ -143,6 +144,21 @@ func propose(ctx context.Context, s *system.System, messages int64, report io.Wr
 		return "", fmt.Errorf("topic %s: the names made of it cannot be used, write the configuration by hand: %w", topic, err)
 	}
 	return text, nil
+}
+
+// series returns which rows are a series: those of one value where values come again and again, and otherwise those of a partition.
+func (i *inspection) series() config.Series {
+	by := "auto"
+	if name, _ := i.survey.Tall(); name != "" {
+		by = "column:" + name
+	} else if i.repeated() > 0 {
+		by = "key"
+	}
+	series, err := config.ParseSeries(by)
+	if err != nil { // a column of a name that no configuration holds
+		return config.SeriesAuto
+	}
+	return series
 }
 
 // proposed returns the names of the features that a survey proposes, and why others are none. A column without any

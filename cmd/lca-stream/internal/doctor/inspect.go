@@ -195,7 +195,8 @@ type inspection struct {
 	runEnd   int64    // offset of the last of them
 	runs     int
 	usable   int
-	keys     map[string]int      // messages with rows by their key, of the first keys
+	keys     map[string]int      // messages with rows by their key, of the first keys; see by
+	seriesBy modelkey.By         // what else their values are counted of, rows of a column; none: keys
 	nulls    int                 // tombstones
 	rejected map[string]int      // by code
 	first    *Verdict            // first rejected message
@@ -241,7 +242,7 @@ func (i *inspection) message(m *source.Message) error {
 	i.count(v)
 	if v.Error == "" && m.Record != nil && m.Record.NumRows() > 0 {
 		i.newest.take(m, v)
-		i.key(m.Key)
+		i.values(m)
 	}
 	if i.json {
 		return json.NewEncoder(i.out).Encode(v)
@@ -258,27 +259,65 @@ func (i *inspection) message(m *source.Message) error {
 // mostKeys is how many keys of messages are counted.
 const mostKeys = 1000
 
-// key counts a message by its key.
-func (i *inspection) key(key []byte) {
+// values counts a message by its key or header, or its rows by their values.
+func (i *inspection) values(m *source.Message) {
+	by := i.seriesBy
+	if !by.Keyed() {
+		by.Place = modelkey.Key
+	}
+	if by.Place != modelkey.Column {
+		if value := by.Whole(m); value != nil {
+			i.key(string(value))
+		}
+		return
+	}
+	values, err := by.Column(m.Record)
+	if err != nil {
+		return // no row has a value
+	}
+	defer values.Release()
+	for row := range values.Len() {
+		if value, ok := values.Whole(row); ok {
+			i.key(value)
+		}
+	}
+}
+
+func (i *inspection) key(key string) {
 	if i.keys == nil {
 		i.keys = map[string]int{}
 	}
-	if _, known := i.keys[string(key)]; key != nil && (known || len(i.keys) < mostKeys) {
-		i.keys[string(key)]++
+	if _, known := i.keys[key]; known || len(i.keys) < mostKeys {
+		i.keys[key]++
 	}
+}
+
+// counted returns how many times the keys came that are counted.
+func (i *inspection) counted() (n int) {
+	for _, times := range i.keys {
+		n += times
+	}
+	return n
 }
 
 // repeated returns how many keys there are, if they come again and again as those of machines do; 0: if not.
 func (i *inspection) repeated() int {
-	messages := 0
-	for _, n := range i.keys {
-		messages += n
-	}
-	if len(i.keys) < 2 || messages < 2*len(i.keys) {
+	if len(i.keys) < 2 || i.counted() < 2*len(i.keys) {
 		return 0
 	}
 	return len(i.keys)
 }
+
+// comeOnce returns how many keys there are, if most come once as ids of orders do; 0: if not, or too few were seen to tell.
+func (i *inspection) comeOnce() int {
+	if len(i.keys) < leastOnce || i.counted() >= 2*len(i.keys) {
+		return 0
+	}
+	return len(i.keys)
+}
+
+// leastOnce is how many keys tell whether they come again.
+const leastOnce = 20
 
 // like reports whether nothing worth a line of its own tells two messages apart.
 func (v *Verdict) like(w *Verdict) bool {

@@ -23,7 +23,6 @@ func RisksOf(c *config.Config) (all []risk) {
 		true bool
 		risk
 	}{
-		{k.TLS.InsecureSkipVerify, risk{"kafka.tls.insecure_skip_verify trusts any certificate: a process between here and the brokers can read and change all", "set kafka.tls.ca_file, and leave it out"}},
 		{k.SASL.Mechanism == kafkaconn.SASLPlain && !k.TLS.Enabled, risk{"sasl plain without TLS: the password goes over the network as it is", "set kafka.tls.enabled, or use scram_sha_512"}},
 		{oauth && !k.TLS.Enabled, risk{"sasl oauthbearer without TLS: the token goes over the network as it is", "set kafka.tls.enabled"}},
 		{oauth && plainHTTP(k.SASL.OAuth.TokenURL), risk{"kafka.sasl.oauth.token_url without TLS: the secret goes over the network as it is", "set an https address"}},

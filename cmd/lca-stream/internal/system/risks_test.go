@@ -36,7 +36,6 @@ func TestRisks(t *testing.T) {
 			c.Kafka.SASL = config.SASL{Mechanism: kafkaconn.SASLOAuthBearer, OAuth: config.OAuth{TokenURL: "https://id", ClientSecretFile: safe}}
 			c.Source.Registry = config.Registry{URL: "https://r", Username: "u", PasswordFile: safe}
 		}, nil},
-		{"any certificate", func(c *config.Config) { c.Kafka.TLS = config.TLS{Enabled: true, InsecureSkipVerify: true} }, []string{"trusts any certificate"}},
 		{"plain", func(c *config.Config) {
 			c.Kafka.SASL = config.SASL{Mechanism: kafkaconn.SASLPlain, PasswordFile: file("open", 0o644)}
 		}, []string{"sasl plain without TLS", "kafka.sasl.password_file: every user"}},

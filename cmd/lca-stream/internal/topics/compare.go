@@ -99,7 +99,7 @@ func comparePartitions(w Want, have, source topic, faults, warnings *verdict) {
 // addPartitions is the remedy for a topic that has fewer partitions than the source.
 func (w Want) addPartitions(n int) string {
 	if w.Grows {
-		return "run `lca-stream topics init`, which adds them: the models of keys that have moved to a new partition begin again there"
+		return "run `lca-stream topics init`, which adds them: what was known of keys that have moved to a new partition begins again there"
 	}
 	return fmt.Sprintf("run `kafka-topics.sh --bootstrap-server BROKER --alter --topic %s --partitions %d`", w.Topic, n)
 }
