@@ -157,7 +157,7 @@ func (d *decoder) validateTopics() {
 		seen[t.topic] = t.path
 	}
 	if states := c.StateTopic(); len(states) > topic.max {
-		d.clash(fmt.Sprintf("is empty, and %q is longer than %d letters", states, topic.max), "name a topic", "transform.state_topic", "transform.topic")
+		d.clash(fmt.Sprintf("names the topic of states, too, and %d letters are too many: at most %d", len(states), topic.max), "set transform.state_topic", "transform.topic", "transform.state_topic")
 	}
 }
 
