@@ -223,7 +223,7 @@ func TestSchemaKnowsEveryKey(t *testing.T) {
 	}
 }
 
-// mostKeys bounds the settings: each one is a question to whoever reads the file. One more takes another's place.
+// mostKeys bounds the settings: each is a question to a reader of the file. One more takes the place of another.
 const mostKeys = 75
 
 func TestSettingsAreFew(t *testing.T) {
