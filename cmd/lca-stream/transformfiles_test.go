@@ -3,11 +3,14 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,6 +74,58 @@ func columnsOf(t *testing.T, data []byte) (columns map[string]arrow.Array, names
 		}
 	}
 	return columns, names
+}
+
+// TestTransformFilesOfSeries holds that rows of files are scored with those before them of the same series, over several files.
+func TestTransformFilesOfSeries(t *testing.T) {
+	dir, r := t.TempDir(), rand.New(rand.NewPCG(3, 5))
+	both, one, halves := "", "", [2]string{}
+	for i := range 1200 {
+		row := fmt.Sprintf("m%d,%v,%v\n", i%2, r.NormFloat64()+3*float64(i%2), r.NormFloat64())
+		both += row
+		halves[i/600] += row
+		if i%2 == 0 {
+			one += row
+		}
+	}
+	for name, text := range map[string]string{"both": both, "first": halves[0], "second": halves[1], "m0": one} {
+		if err := os.WriteFile(filepath.Join(dir, name+".csv"), []byte("machine,a,b\n"+text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustRun[any](t, dir, "", "replay", "--input", "both.csv", "-o", "m.arrows", "--set", "source.features=[a, b]")
+	scores := func(series string, inputs ...string) (all []float32) {
+		t.Helper()
+		args := []string{"transform", "--model", "m.arrows", "--set", "transform.series=" + series, "-o", "-"}
+		for _, in := range inputs {
+			args = append(args, "--input", in+".csv")
+		}
+		out, fault := lcaStream(t, dir, "", args...)
+		if fault != "" {
+			t.Fatal(fault)
+		}
+		columns, _ := columnsOf(t, out)
+		if n := columns["lca_recent_p"].NullN(); n > 0 {
+			t.Errorf("%s: %d rows have no lca_recent_p", series, n)
+		}
+		return columns["lca_recent_score"].(*array.Float32).Float32Values()
+	}
+	of := func(all []float32) (own []float32) {
+		for i := 0; i < len(all); i += 2 {
+			own = append(own, all[i])
+		}
+		return own
+	}
+	byMachine, alone := scores("column:machine", "both"), scores("auto", "m0")
+	if !slices.Equal(of(byMachine), alone) || slices.Equal(of(scores("auto", "both")), alone) {
+		t.Error("what one machine did is in the scores of another, or no series is what transform.series says")
+	}
+	if !slices.Equal(byMachine, scores("column:machine", "first", "second")) {
+		t.Error("two files give other scores than one of their rows")
+	}
+	if _, fault := lcaStream(t, dir, "", "transform", "--model", "m.arrows", "--set", "transform.series=column:machin", "--input", "m0.csv", "-o", "-"); !strings.Contains(fault, `m0.csv has no column "machin", which transform.series names`) {
+		t.Error(fault)
+	}
 }
 
 // TestTransformFiles holds that all columns and rows of all inputs come out in order, with the same values whatever the formats are.

@@ -205,6 +205,15 @@ type Values struct {
 	array arrow.Array // nil: no row has a value
 }
 
+// In reports whether a schema has the column; true: values are in none.
+func (b By) In(schema *arrow.Schema) bool {
+	if b.Place != Column {
+		return true
+	}
+	_, found := nested.Find(schema, b.Name)
+	return found > 0
+}
+
 // Column returns the values of a record's rows in the column. It takes text, dictionaries of text, integers and booleans,
 // which become decimals, true and false. JSON has no type for integers, so float64 counts too: a number that is no integer is no value. What JSON has
 // besides is no text, though a record holds it as such: one object can be written in many ways. Where a record holds it among values of other types, its rows have

@@ -274,7 +274,7 @@ func (d *doctor) messages(ctx context.Context) {
 // seriesMessages is how many of the newest messages of each partition tell whether the values of series come again.
 const seriesMessages = 200
 
-// series warns of values that come once: a series of one row has no last rows.
+// series warns of values that are not there, and of those that come once: a series of one row has no last rows.
 func (d *doctor) series(ctx context.Context) {
 	c := d.system.Config
 	by := system.SeriesOf(c)
@@ -285,6 +285,9 @@ func (d *doctor) series(ctx context.Context) {
 	i.seriesBy = by
 	if err := newestMessages(ctx, d.system, c.Source.Topic, seriesMessages, i.message); err != nil {
 		return // messages has reported it
+	}
+	if i.usable > 0 && i.counted() == 0 {
+		d.warn("series", "correct transform.series", "transform.series is %v, and none of the newest %s has one: all rows of a partition are one series", by, plural.Count(i.usable, "message"))
 	}
 	if n := i.comeOnce(); n > 0 {
 		d.warn("series", "set transform.series: partition if they are ids of orders or events, or name a header or a column that says what a row is of",

@@ -22,6 +22,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink/rowfile"
@@ -88,9 +89,9 @@ func transformFiles(ctx context.Context, p *app.Program, o *app.Options, f *offl
 	if err != nil {
 		return err
 	}
-	t := &fileTransform{program: p, flags: f, stats: new(stats.Stats), screen: app.NewFileScreen(p), limits: app.FileLimits(cfg.Memory, p.Logger(cfg.Logger))}
+	t := &fileTransform{program: p, flags: f, series: system.SeriesOf(cfg), stats: new(stats.Stats), screen: app.NewFileScreen(p), limits: app.FileLimits(cfg.Memory, p.Logger(cfg.Logger))}
 	t.offline = transform.NewOffline(model, transform.TransformConfig{
-		Output: system.OutputOf(cfg), Components: cfg.Transform.Components,
+		Output: system.OutputOf(cfg), Components: cfg.Transform.Components, Series: system.SeriesOf(cfg),
 		OnInvalid: cfg.Source.OnInvalid, Stats: t.stats, Log: p.Logger(cfg.Logger), Now: time.Now,
 	})
 	var fault error // of an input
@@ -152,6 +153,7 @@ type fileTransform struct {
 	stats   *stats.Stats
 	screen  *app.FileScreen
 	limits  format.FileConfig
+	series  modelkey.By
 	schema  *arrow.Schema // of the inputs
 	writer  rowfile.Writer
 
@@ -183,6 +185,9 @@ func (t *fileTransform) file(ctx context.Context, path string, kind rowfile.Kind
 	defer func() { _ = in.Close() }() // it was only read
 	if t.schema == nil {
 		t.schema = in.Schema()
+		if !t.series.In(t.schema) {
+			return fmt.Errorf("%s has no column %q, which transform.series names", path, t.series.ColumnName())
+		}
 		out, err := t.offline.Schema(t.schema)
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
