@@ -23,7 +23,7 @@ func rightsOf(t *testing.T, s *stream) (all []kafkatest.Right) {
 		t.Fatal(err)
 	}
 	names := strings.NewReplacer("`source.topic`", s.topic("in"), "`snapshot.topic`", s.topic("snap"), "`checkpoint.topic`", s.topic("check"),
-		"`transform.topic`", s.topic("out"), "`dead_letter.topic`", s.topic("dead"), "`source.group`", s.name)
+		"`transform.topic`", s.topic("out"), "`transform.state_topic`", s.topic("out-state"), "`dead_letter.topic`", s.topic("dead"), "`source.group`", s.name)
 	line := regexp.MustCompile(`(?m)^\| [a-z, ]+ \| (\w+) \| (\w+) \| (\S+) \| ([A-Z_]+) \|`)
 	for _, m := range line.FindAllStringSubmatch(string(page), -1) {
 		r := kafkatest.Right{Name: names.Replace(m[3])}
@@ -88,7 +88,7 @@ func TestChaosRights(t *testing.T) {
 			b.Allow(t, "ann", r)
 			p.start()
 			s.await(s.name, sum, p)
-			if r.Operation == kafka.ACLOperationTypeRead && slices.Contains([]string{s.topic("check"), s.topic("out"), s.topic("dead")}, r.Name) {
+			if r.Operation == kafka.ACLOperationTypeRead && slices.Contains([]string{s.topic("check"), s.topic("out"), s.topic("out-state"), s.topic("dead")}, r.Name) {
 				p.stop()
 				return // that is read at the start only
 			}

@@ -174,7 +174,7 @@ func TestChaosPartitionsAdded(t *testing.T) {
 // AlterPartitions raises the partitions of every topic that has one for each of the source's.
 func (s *stream) AlterPartitions(t *testing.T, n int) {
 	t.Helper()
-	for _, topic := range []string{"out", "dead", "in"} {
+	for _, topic := range []string{"out", "out-state", "dead", "in"} {
 		s.AddPartitions(t, s.topic(topic), n)
 	}
 }

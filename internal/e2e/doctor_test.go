@@ -78,7 +78,7 @@ func TestDoctorFindsEachFault(t *testing.T) {
 		}
 	}
 	t.Run("nothing is wrong", func(t *testing.T) {
-		check(t, "all", nil, 0, "ok       rights       11 rights", "ok       transactions", "ok       offsets      the brokers show those of committed", "the source is empty")
+		check(t, "all", nil, 0, "ok       rights       13 rights", "ok       transactions", "ok       offsets      the brokers show those of committed", "the source is empty")
 	})
 	for i, r := range rights {
 		t.Run(fmt.Sprintf("without %v on %v", r.operation, r.kind), func(t *testing.T) {

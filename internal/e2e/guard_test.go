@@ -25,6 +25,9 @@ func TestTopicsAreCheckedAtTheStart(t *testing.T) {
 	b.CreateTopic(t, "start-narrow", 2, nil)
 	b.CreateTopic(t, "start-deleted", 1, nil)
 	b.CreateTopic(t, "start-replaced", 3, map[string]string{"cleanup.policy": "compact"})
+	for _, topic := range []string{"start-narrow", "start-replaced"} {
+		b.CreateTopic(t, topic+"-state", 3, map[string]string{"cleanup.policy": "compact"})
+	}
 	for _, c := range []struct {
 		name, command, set string
 		says               []string
@@ -54,7 +57,7 @@ func TestTopicsAreCheckedAtTheStart(t *testing.T) {
 func TestTopicDeletedWhileRunning(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
-	for _, topic := range []string{"out", "check", "dead", "alarms"} {
+	for _, topic := range []string{"out", "out-state", "check", "dead", "alarms"} {
 		t.Run(topic, func(t *testing.T) {
 			t.Parallel() // each waits for the time that brokers are given to find the topic again
 			s := newStream(t, b, "gone-"+topic, settings{partitions: 2, features: sensorColumns, pBelow: 1e-9})

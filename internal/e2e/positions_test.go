@@ -244,7 +244,7 @@ func TestLatestAddedPartition(t *testing.T) {
 	s.await(s.name+".learn", 2000, learn)
 	transform := s.program("transform", "--set", "source.start_offset=latest")
 	s.await(s.name, 2000, transform)
-	for _, topic := range []string{"out", "dead", "in"} {
+	for _, topic := range []string{"out", "out-state", "dead", "in"} {
 		s.AddPartitions(t, s.topic(topic), 2)
 	}
 	s.rows(1, 30)

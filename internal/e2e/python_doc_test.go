@@ -132,7 +132,7 @@ assert np.abs(from_file - offline).max() < 1e-12 and np.abs(from_onnx - offline)
 assert len(unusual) == 10 and unusual["lca_score"].min() >= df["lca_score"].median()
 import duckdb
 import polars
-assert polars.from_arrow(whitened).shape == (1200, 8)
+assert polars.from_arrow(whitened).shape == (1200, 10)
 assert len(duckdb.sql("SELECT version, avg(lca_score) FROM whitened GROUP BY 1").fetchall()) == df["version"].nunique()
 print(len(df), "rows,", len(every), "models")
 `

@@ -20,7 +20,7 @@ folder = sys.argv[1]
 FEATURES = ["f_" + t for t in
             ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"]]
 
-OURS = ["lca", "lca_score", "lca_p", "lca_why"]
+OURS = ["lca", "lca_score", "lca_p", "lca_recent_score", "lca_recent_p", "lca_why"]
 
 # What a reader itself cannot take in, tried with the columns alone; all else must be there.
 POLARS_CANNOT = {"decimal256", "interval", "sparse_union", "dense_union", "run_end"}
@@ -114,7 +114,7 @@ def plain(before):
 def check_pyarrow(name, before, after):
     before = plain(before)
     after.validate(full=True)
-    assert after.column_names[-4:] == OURS, name
+    assert after.column_names[-len(OURS):] == OURS, name
     kept = after.drop(OURS)
     assert kept.schema.equals(before.schema, check_metadata=True), (name, kept.schema, before.schema)
     for c in before.column_names:
@@ -137,10 +137,10 @@ def check_polars(name, before, after, path):
 def check_duckdb(name, before, after):
     t = after.select([c for c in after.column_names if c not in DUCKDB_CANNOT])
     original = before.select([c for c in before.column_names if c not in DUCKDB_CANNOT])
-    r = duckdb.sql("SELECT lca, lca_score, lca_p, lca_why FROM t").fetchall()
-    assert [None if v is None else list(v) for v, _, _, _ in r] == after["lca"].to_pylist(), name
+    r = duckdb.sql(f"SELECT {', '.join(OURS)} FROM t").fetchall()
+    assert [None if v is None else list(v) for v, *_ in r] == after["lca"].to_pylist(), name
     assert [row[1:] for row in r] == list(zip(*(after[c].to_pylist() for c in OURS[1:]))), name
-    got = duckdb.sql("SELECT * EXCLUDE (lca, lca_score, lca_p, lca_why) FROM t").fetchall()
+    got = duckdb.sql(f"SELECT * EXCLUDE ({', '.join(OURS)}) FROM t").fetchall()
     assert repr(got) == repr(duckdb.sql("SELECT * FROM original").fetchall()), name
 
 
@@ -159,7 +159,7 @@ def check_clickhouse(name, before, after, path):
     original = write(before.select(columns), f"{folder}/before.arrows")
     assert clickhouse(path, columns) == clickhouse(original, columns), name
     _, rows = clickhouse(path, OURS)
-    for (v, s, _, named), want, score, why in zip(rows, *(after[c].to_pylist() for c in ("lca", "lca_score", "lca_why")), strict=True):
+    for (v, s, *_, named), want, score, why in zip(rows, *(after[c].to_pylist() for c in ("lca", "lca_score", "lca_why")), strict=True):
         # ClickHouse has no null in place of an array: there it is empty.
         assert np.array_equal(np.array(v, np.float32), np.array(want or [], np.float32)), (name, v, want)
         assert (s is None) == (score is None) and (s is None or np.float32(s) == np.float32(score)), (name, s, score)

@@ -1,6 +1,6 @@
 """Reads a topic and its output with the deserializers of confluent-kafka, and compares them.
 
-usage: registry_read.py JOB: brokers, registry, input, output, type (AVRO, JSON, or MADE for Avro out of JSON without a schema). Every output is its input with lca (a list of floats), lca_score, lca_p and perhaps lca_why.
+usage: registry_read.py JOB: brokers, registry, input, output, type (AVRO, JSON, or MADE for Avro out of JSON without a schema). Every output is its input with lca (a list of floats), lca_score, lca_p, lca_recent_score, lca_recent_p and perhaps lca_why.
 Prints how many outputs there are, and how many of them have lca.
 """
 
@@ -54,12 +54,12 @@ before = read(job["input"])
 inputs = rows(job["input"], {k: before[k] for k in sources.values()})
 count = 0
 for k, row in rows(job["output"], written).items():
-    ours = [row.pop(name) for name in ("lca", "lca_score", "lca_p")]
+    ours = [row.pop(name) for name in ("lca", "lca_score", "lca_p", "lca_recent_score", "lca_recent_p")]
     row.pop("lca_why", None)
     if job["type"] == "MADE":  # keys of other messages are null
         row = {name: v for name, v in row.items() if v is not None}
     assert row == inputs[sources[k]], (row, inputs[sources[k]])
-    lca, score, p = ours
+    lca, score, *_ = ours
     missing = row.get("b", None if job["type"] == "MADE" else 0) is None or row.get("after", 0) is None or "after" in row and row["after"].get("price") == "much"
     assert (lca is None) == (score is None) == missing, ours
     if lca is not None:
