@@ -92,6 +92,7 @@ http: {listen: ""}
 	b.CreateTopic(t, "keyed-out", keyedPartitions, nil)
 	b.CreateTopic(t, "keyed-snap", keyedPartitions, compacted)
 	b.CreateTopic(t, "keyed-check", keyedPartitions, compacted)
+	b.CreateTopic(t, "keyed-out-state", keyedPartitions, compacted)
 	f := &fleet{stream: s, random: rand.New(rand.NewPCG(1, 2)), slots: map[string]snapshot.Slots{}, newest: map[string]uint64{}, as: map[string]*lca.Model{}}
 	for i := range 6 {
 		x := mat.NewDense(200, 3, nil)
