@@ -233,7 +233,7 @@ type moments struct {
 	count     float64   // rows that they stand for, at most memory; where settled, as many even if fewer came
 	total     float64   // rows that came, by their weights
 
-	centre, centred, moved []float64
+	centre, centred, moved, units []float64
 }
 
 func newMoments(p int) moments {
@@ -292,7 +292,12 @@ func (m *moments) add(rows, weights []float64, work *linalg.Workspace) {
 //	Σ̂ = (1−a) Σ + a t I,  t = tr Σ / p,  a = max(0.002, ((tr Σ)² + |Σ|²) / (n |Σ − t I|²)) ≤ 1
 func (m *moments) gaussian(scale []float64, from, to int, work *linalg.Workspace) Gaussian {
 	all, p := len(m.mean), to-from
-	c, units := make([]float64, p*p), slices.Repeat(scale, all/len(scale))[from:to]
+	c := make([]float64, p*p)
+	m.units = linalg.Resize(m.units, p)
+	units := m.units
+	for i := range units {
+		units[i] = scale[(from+i)%len(scale)]
+	}
 	trace, squares := 0., 0.
 	for i := range p {
 		of := m.cov[(from+i)*all+from:][:i+1]
