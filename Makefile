@@ -25,7 +25,8 @@ LIMIT   := -timeout 40m -p 3
 SLOW    := ./internal/e2e ./source ./sink ./pipeline/learn
 
 build:
-	go build -o bin/lca-stream ./cmd/lca-stream
+	@echo 'compiling bin/lca-stream: a minute or two the first time, seconds after that'
+	@go build -o bin/lca-stream ./cmd/lca-stream
 
 man: build
 	bin/lca-stream man build/man

@@ -17,6 +17,8 @@ type demoResult struct {
 	Rows          int      `json:"rows"`
 	RowsPerSecond float64  `json:"rows_per_second"`
 	Seconds       float64  `json:"seconds"`
+	Processor     float64  `json:"processor_seconds"` // of the whole process, the broker and the page included; 0: the system does not say
+	Paced         bool     `json:"-"`                 // the rows came at the pace of --pace
 	Gaussian      int      `json:"d_gaussian"`
 	Parzen        int      `json:"d_parzen"`
 	Versions      []uint64 `json:"versions"`
@@ -53,8 +55,8 @@ func (r *demoResult) story(s *toy.Stream) string {
 	return fmt.Sprintf(`
 What was streamed
   %s rows of %s,
-  learnt and whitened in %.1f s (%s rows/s); %s.
-
+  learnt and whitened in %.1f s; %s.
+%s
 What was found
   %s
   %s
@@ -69,9 +71,22 @@ What it is good for: clusters found in the last %s rows, compared with the true 
 
 What to try next
 %s`,
-		thousand(uint64(r.Rows)), s.About, r.Seconds, thousand(uint64(r.RowsPerSecond)), once,
+		thousand(uint64(r.Rows)), s.About, r.Seconds, once, r.rate(),
 		r.structure(), r.fit(), len(r.Versions), shortList(r.Versions), thousand(judgeRows), r.ARI.Raw, r.ARI.Whitened, r.ARI.LCA,
 		r.ARI.verdict(), nextSteps(s.Name))
+}
+
+// rate says how fast the rows came, and how fast they could have come.
+func (r *demoResult) rate() string {
+	pace := "  They came as fast as they were taken"
+	if r.Paced {
+		pace = "  They came at the demo's own pace"
+	}
+	pace += fmt.Sprintf(", %s rows/s", thousand(uint64(r.RowsPerSecond)))
+	if r.Processor > 0 {
+		pace += fmt.Sprintf("; a processor alone would do %s, with the broker and the page", thousand(uint64(float64(r.Rows)/r.Processor)))
+	}
+	return pace + ".\n"
 }
 
 func (r *demoResult) structure() string {

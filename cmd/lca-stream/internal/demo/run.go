@@ -64,7 +64,7 @@ func (d *demoRun) run(ctx context.Context) (*demoResult, *demoReader, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.flags.pace+demoPatience)
 	defer cancel()
 	rows := d.flags.rows - d.flags.rows%demoMessageRows
-	start := time.Now()
+	start, used := time.Now(), processor()
 	out, err := newDemoReader(d)
 	if err != nil {
 		return nil, nil, err
@@ -75,7 +75,7 @@ func (d *demoRun) run(ctx context.Context) (*demoResult, *demoReader, error) {
 	if err := d.settle(ctx, out, rows); err != nil {
 		return nil, nil, d.why(err)
 	}
-	seconds := time.Since(start).Seconds()
+	seconds, took := time.Since(start).Seconds(), processor()-used
 	out.keep, d.labels = true, map[int][]int{}
 	if err := d.produce(ctx, judgeRows); err != nil {
 		return nil, nil, d.why(err)
@@ -85,7 +85,9 @@ func (d *demoRun) run(ctx context.Context) (*demoResult, *demoReader, error) {
 	}
 	d.screen.end()
 	d.labels = nil
-	return d.found(out, rows, seconds), out, nil
+	found := d.found(out, rows, seconds)
+	found.Processor, found.Paced = took.Seconds(), d.flags.pace > 0
+	return found, out, nil
 }
 
 // paced streams rows evenly over the time of --pace, whole messages at a time.

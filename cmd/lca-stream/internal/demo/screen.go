@@ -24,13 +24,12 @@ type screen struct {
 	live   bool
 	width  int // columns of the terminal
 	system *system.Process
-	start  time.Time
 	last   time.Time
 	drawn  int // lines that are on the terminal now
 }
 
 func newScreen(p *app.Program, f demoFlags, s *system.Process) *screen {
-	sc := &screen{out: p.Stderr, quiet: f.json, system: s, start: time.Now()}
+	sc := &screen{out: p.Stderr, quiet: f.json, system: s}
 	if app.IsTerminal(p.Stderr) {
 		sc.live, sc.width = !f.json, 80
 		if fd, ok := terminal.Unwrap(p.Stderr).(interface{ Fd() uintptr }); ok {
@@ -74,7 +73,7 @@ func (s *screen) progress(rows, of int) {
 		return
 	}
 	s.last = now
-	v := s.mind(rows, of, now.Sub(s.start))
+	v := s.mind(rows, of)
 	if !s.live {
 		fmt.Fprintln(s.out, v.line())
 		return
@@ -98,7 +97,6 @@ func (s *screen) end() { s.wipe() }
 // view is what the screen shows at one moment.
 type view struct {
 	rows, of        int
-	seconds         float64
 	learnt          uint64
 	nll, gaussian   float64 // NaN while the learner warms up
 	dParzen, dGauss int
@@ -107,8 +105,8 @@ type view struct {
 	address         string
 }
 
-func (s *screen) mind(rows, of int, took time.Duration) view {
-	v := view{rows: min(rows, of), of: of, seconds: took.Seconds(), nll: math.NaN(), gaussian: math.NaN()}
+func (s *screen) mind(rows, of int) view {
+	v := view{rows: min(rows, of), of: of, nll: math.NaN(), gaussian: math.NaN()}
 	if s.system.Status != nil {
 		v.address = s.system.Status.Addr()
 	}
@@ -159,12 +157,8 @@ func (v view) panel(width int) []string {
 	done := float64(v.rows) / float64(max(v.of, 1))
 	const bar = 24
 	full := int(done * bar)
-	rate := ""
-	if v.seconds > 0 {
-		rate = fmt.Sprintf("   %s rows/s", thousand(uint64(float64(v.rows)/v.seconds)))
-	}
 	lines := []string{
-		fmt.Sprintf("  whitened   %s%s %3.0f %%   %s of %s%s", strings.Repeat("█", full), strings.Repeat("░", bar-full), 100*done, thousand(uint64(v.rows)), thousand(uint64(v.of)), rate),
+		fmt.Sprintf("  whitened   %s%s %3.0f %%   %s of %s", strings.Repeat("█", full), strings.Repeat("░", bar-full), 100*done, thousand(uint64(v.rows)), thousand(uint64(v.of))),
 		fmt.Sprintf("  learnt     %s rows", thousand(v.learnt)),
 		"  structure  " + v.metric(),
 		"  fit        " + v.fit(),

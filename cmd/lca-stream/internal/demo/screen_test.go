@@ -12,11 +12,11 @@ import (
 
 func TestDemoPanel(t *testing.T) {
 	v := view{
-		rows: 30750, of: 41000, seconds: 1.5, learnt: 21500, nll: 30.181, gaussian: 30.912, dParzen: 2, dGauss: 10,
+		rows: 30750, of: 41000, learnt: 21500, nll: 30.181, gaussian: 30.912, dParzen: 2, dGauss: 10,
 		version: 20000, address: "127.0.0.1:8095",
 	}
 	want := []string{
-		"  whitened   ██████████████████░░░░░░  75 %   30,750 of 41,000   20,500 rows/s",
+		"  whitened   ██████████████████░░░░░░  75 %   30,750 of 41,000",
 		"  learnt     21,500 rows",
 		"  structure  2 of 12 directions carry structure",
 		"  fit        0.73 nats per row better than a single Gaussian",
