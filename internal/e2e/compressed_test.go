@@ -33,7 +33,7 @@ func TestCompressedInput(t *testing.T) {
 	for range 3000 {
 		values = append(values, []byte(row()))
 	}
-	alike := bytes.Repeat([]byte(`{"a":1.25,"b":2.5,"c":3.75}`+"\n"), 60_000)
+	alike := bytes.Repeat([]byte(`{"a":1.25,"b":2.5,"c":3.75}`+"\n"), 45_000)
 	var noise bytes.Buffer
 	for range 60_000 {
 		noise.WriteString(row())
