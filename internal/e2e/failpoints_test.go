@@ -29,17 +29,18 @@ func TestChaosFailpoints(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		byKey  bool
+		series string
 		places map[string][]string
 		what   string
 	}{
-		{"places", false, places, "learn + transform"},
-		{"places-keyed", true, failpointsByKey, "learn + transform, a model for each key"},
+		{"places", false, "key", places, "learn + transform"},
+		{"places-keyed", true, "", failpointsByKey, "learn + transform, a model for each key"},
 	} {
 		if len(c.places) == 0 {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s := newStream(t, b, c.name, settings{partitions: 2, static: !c.byKey, features: sensorColumns, pBelow: 0.05, byKey: c.byKey})
+			s := newStream(t, b, c.name, settings{partitions: 2, static: !c.byKey, features: sensorColumns, pBelow: 0.05, byKey: c.byKey, series: c.series})
 			s.bin = bin
 			s.visitPlaces(c.places, c.what)
 		})

@@ -77,6 +77,7 @@ type stream struct {
 	why       int     // transform.why
 	pBelow    float64 // alarms.p_below
 	byKey     bool    // model.by: key
+	series    string  // transform.series, if not the default
 	onInvalid string  // source.on_invalid, if not the default
 	registry  string  // URL of the schemas that messages name
 }
@@ -87,6 +88,7 @@ type settings struct {
 	static     bool     // source.partitions: all of them in each process, instead of by group
 	features   string   // YAML list
 	why        int      // transform.why
+	series     string   // transform.series, if not the default
 	imputes    bool     // source.on_invalid: impute
 	pBelow     float64  // alarms.p_below; 0: there is no topic of alarms
 	kafka      string   // further YAML of kafka, after a comma
@@ -100,7 +102,7 @@ type settings struct {
 
 func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stream {
 	t.Helper()
-	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why, pBelow: s.pBelow, byKey: s.byKey}
+	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why, pBelow: s.pBelow, byKey: s.byKey, series: s.series}
 	st.file = filepath.Join(st.dir, "stream.yaml")
 	more := ""
 	if s.static {
@@ -121,6 +123,9 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 	why := "" // not said where it is the default: the first edition does not know the key
 	if s.why > 0 {
 		why = fmt.Sprintf(", why: %d", s.why)
+	}
+	if s.series != "" {
+		why += ", series: " + s.series
 	}
 	text := fmt.Sprintf(`kafka: {brokers: [%[1]s]%[6]s}
 source: {topic: %[2]s-in, group: %[2]s, features: %[4]s%[3]s}
@@ -344,7 +349,7 @@ func (s *stream) check(rows, versions int) kafkatest.Verdict {
 	c := kafkatest.Check{
 		Input: s.topic("in"), Output: s.topic("out"), Snapshots: s.topic("snap"), DeadLetters: s.topic("dead"),
 		MinRows: rows, MinVersions: versions, Why: s.why, Former: s.former, OnInvalid: s.onInvalid, Registry: s.registry,
-		ByKey: s.byKey, WithoutModel: s.byKey,
+		ByKey: s.byKey, WithoutModel: s.byKey, Series: s.series,
 	}
 	if s.pBelow > 0 {
 		c.Alarms, c.PBelow = s.topic("alarms"), s.pBelow
