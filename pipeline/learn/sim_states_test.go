@@ -65,10 +65,11 @@ func (m *misparted) Split(work pipeline.Work, most int) (first, rest pipeline.Wo
 	if first, rest, next = m.Transform.Split(work, most); next == nil {
 		return first, rest, next
 	}
-	first, states := withoutStates(first)
+	first, own := withoutStates(first)
 	if m.sim.mistake == statesOfAll {
-		rest, states = withoutStates(rest)
-		for _, s := range states {
+		var later []sink.Message
+		rest, later = withoutStates(rest)
+		for _, s := range append(own, later...) {
 			first.Messages, first.Inputs = append(first.Messages, s), append(first.Inputs, first.Inputs[len(first.Inputs)-1])
 		}
 	}
