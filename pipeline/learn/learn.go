@@ -161,6 +161,7 @@ func (l *Learn) Finish(ctx context.Context) (pipeline.Work, error) {
 			return pipeline.Work{}, err
 		}
 		logChoice(l.Log, choice, l.ModelID, l.learner.Info().Rows)
+		l.saySeries(true)
 		l.state.Published = 0 // a model that was made at the last row is replaced by what the end has made of it
 		if err := l.publish(true); err != nil {
 			return pipeline.Work{}, err
@@ -296,8 +297,8 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 		}
 	}
 	l.rows.KeepMissing = l.fills()
-	if err := reject.Readable(&l.features, &l.rows, m.Record); err != nil {
-		return l.reject(m, encode.Refused(m, err))
+	if bad := l.read(&l.features, &l.rows, m); bad != nil {
+		return l.reject(m, bad)
 	}
 	if l.Rejects != nil {
 		l.inWindow(&l.rejects, false)
@@ -308,7 +309,9 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 	l.offsets[m.Partition] = m.Offset // until all its rows are learnt
 	l.turns.begin(l.Series, m)
 	defer l.turns.end()
-	return reject.EachSlice(&l.features, &l.rows, m.Record, func(first int) error { return l.gathered(ctx, m, first) })
+	err := reject.EachSlice(&l.features, &l.rows, m.Record, func(first int) error { return l.gathered(ctx, m, first) })
+	l.saySeries(false)
+	return err
 }
 
 // gathered learns the rows of a slice of a message, which begins at row first.

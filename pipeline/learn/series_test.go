@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,21 +16,29 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/models"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
+	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 )
 
 // seriesRow is a row of a test's stream, and the name of its series.
 type seriesRow struct {
-	x    [2]float64
-	name string
+	x     [2]float64
+	name  string
+	aside *bool // a row of its message has a null
 }
+
+func (r *seriesRow) null() bool { return r.x[0] != r.x[0] || r.x[1] != r.x[1] }
 
 // seriesStream makes messages of some rows each, of two partitions and some values, and of what series their rows are.
 func seriesStream(by modelkey.By) (msgs []source.Message, rows []seriesRow) {
@@ -46,12 +56,12 @@ func seriesStream(by modelkey.By) (msgs []source.Message, rows []seriesRow) {
 		if of != "null" {
 			m.Key, m.Headers = []byte(of), []source.Header{{Key: "of", Value: []byte(of)}}
 		}
-		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+		b, aside := array.NewRecordBuilder(memory.DefaultAllocator, schema), false
 		for range 1 + r.IntN(3) {
 			if by.Place == modelkey.Column {
 				of = values[r.IntN(len(values))]
 			}
-			row := seriesRow{name: fmt.Sprint(p, of)}
+			row := seriesRow{name: fmt.Sprint(p, of), aside: &aside}
 			if !by.Keyed() {
 				row.name = fmt.Sprint(p)
 			}
@@ -69,6 +79,7 @@ func seriesStream(by modelkey.By) (msgs []source.Message, rows []seriesRow) {
 			} else {
 				b.Field(2).(*array.StringBuilder).Append(of)
 			}
+			aside = aside || row.null()
 			rows = append(rows, row)
 		}
 		m.Record = b.NewRecord()
@@ -83,7 +94,7 @@ func TestSeriesOfALearner(t *testing.T) {
 	t.Parallel()
 	const minibatch = 50
 	for _, by := range []string{"none", "key", "header:of", "column:of"} {
-		for _, invalid := range []reject.OnInvalid{reject.NullRow, reject.ImputeRow} {
+		for _, invalid := range []reject.OnInvalid{reject.NullRow, reject.ImputeRow, reject.RejectRow} {
 			by, err := modelkey.Parse(by)
 			if err != nil {
 				t.Fatal(err)
@@ -141,8 +152,8 @@ func TestSeriesOfALearner(t *testing.T) {
 			var turns []*recent.Series
 			whole := 0
 			for _, row := range rows {
-				null := row.x[0] != row.x[0] || row.x[1] != row.x[1]
-				if null && invalid != reject.ImputeRow {
+				null := row.null()
+				if null && invalid != reject.ImputeRow || *row.aside && invalid == reject.RejectRow {
 					continue
 				}
 				if series[row.name] == nil {
@@ -163,6 +174,105 @@ func TestSeriesOfALearner(t *testing.T) {
 			for i := range msgs {
 				msgs[i].Record.Release()
 			}
+		}
+	}
+}
+
+// A message that is set aside whole for one of its rows moves no series on, neither the learner's nor the transform's.
+func TestSeriesOfMessagesSetAside(t *testing.T) {
+	t.Parallel()
+	for _, place := range []string{"none", "column:of"} {
+		by, err := modelkey.Parse(place)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stage := func() *Learn {
+			c := online.DefaultConfig(1)
+			c.Minibatch, c.Neighbours = 1, 300 // every row is learnt at once
+			l := &Learn{LearnConfig: LearnConfig{
+				ModelID: "m", Columns: []string{"a", "b"}, Learner: c, Series: by, OnInvalid: reject.RejectRow, Keep: 1, SnapshotRows: 1 << 62,
+				Checkpoints: new(checkpoint.Checkpoints), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
+			}}
+			l.reset(source.Offsets{})
+			return l
+		}
+		msgs, _ := seriesStream(by)
+		msgs = slices.DeleteFunc(msgs, func(m source.Message) bool { return m.Partition.ID != 0 })
+		first := stage()
+		for i := range msgs {
+			if err := first.message(t.Context(), &msgs[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := first.learner.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		states := map[string]*recent.Series{}
+		tr := &transform.Transform{TransformConfig: transform.TransformConfig{
+			Group: "g", Topic: "out", Columns: []string{"a", "b"}, Components: lca.ComponentsAll, Series: by, OnInvalid: reject.RejectRow, DeadLetter: reject.DeadLetter{Topic: "dead", MaxRejects: 1000},
+			Output: encode.OutputConfig{Column: "lca", Score: true, Recent: true}, States: &transform.StateTopic{Name: "states"},
+			Follow: &models.Follow{ModelID: "m"}, Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
+		}}
+		tr.Follow.Adopt(&stats.PublishedModel{Snapshot: &snapshot.Snapshot{ModelID: "m", Version: 1, Model: m, Features: []string{"a", "b"}}})
+		aside := 0
+		for from := 0; from < len(msgs); from += 7 {
+			work, err := tr.Do(t.Context(), source.Batch{Messages: msgs[from:min(from+7, len(msgs))]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range work.Messages {
+				switch w.Topic {
+				case "dead":
+					aside++
+				case "states":
+					s, _, err := recent.ReadSeries(bytes.Clone(w.Value))
+					if err != nil {
+						t.Fatal(err)
+					}
+					states[string(w.Key)] = s
+				}
+			}
+			tr.Kept()
+		}
+		if aside < 50 || len(states) == 0 {
+			t.Fatalf("%d messages are set aside, %d series: this proves too little", aside, len(states))
+		}
+		for key, want := range states {
+			name := key[len("g/events/0/"):]
+			value := []byte(name)
+			if name == "~" {
+				value = nil
+			}
+			if got := first.SeriesState(0, value); got.Rows != want.Rows || got.Rows == 0 {
+				t.Errorf("%v: series %s has %d rows where it is learnt, and %d where it is scored", by, name, got.Rows, want.Rows)
+			}
+		}
+	}
+}
+
+// A misspelt transform.series is said once, where rows are learnt: no row has a value, and all are one series.
+func TestSeriesThatNoRowBelongsTo(t *testing.T) {
+	for _, c := range []struct {
+		by       string
+		messages int
+		says     bool
+	}{{"column:off", neverThere, true}, {"header:off", neverThere, true}, {"column:off", neverThere - 1, false}, {"column:of", neverThere, false}, {"key", neverThere, false}, {"none", neverThere, false}} {
+		by, err := modelkey.Parse(c.by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		msgs, _ := seriesStream(by)
+		var log bytes.Buffer
+		l := &Learn{LearnConfig: LearnConfig{ModelID: "m", Columns: []string{"a", "b"}, Learner: online.DefaultConfig(1), Series: by, Stats: stats.NewStats(), Log: fixtures.SaidLog(&log), Now: time.Now}}
+		l.reset(source.Offsets{})
+		for i := range c.messages {
+			if err := l.message(t.Context(), &msgs[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := strings.Count(log.String(), "no row has a value of transform.series"); n != map[bool]int{true: 1}[c.says] {
+			t.Errorf("%s: said %d times of %d messages", c.by, n, c.messages)
 		}
 	}
 }

@@ -375,7 +375,10 @@ func (k *KeyedLearn) message(ctx context.Context, msg *source.Message) error {
 	}
 	value, ok := k.By.OfMessage(msg)
 	if !ok {
-		return k.noKey(msg, 0)
+		if bad := k.noKey(msg, 0); bad != nil {
+			return k.reject(msg, bad)
+		}
+		return nil
 	}
 	m := k.models[string(value)] // without an allocation
 	if m == nil {
@@ -389,11 +392,12 @@ func (k *KeyedLearn) message(ctx context.Context, msg *source.Message) error {
 		return err
 	}
 	plan, err := k.planFor(ctx, m, msg)
-	if err == nil {
-		err = k.readable(plan, msg)
-	}
 	if err != nil {
 		return k.refuse(m, msg, err)
+	}
+	if bad := k.readable(plan, msg); bad != nil {
+		k.release(m)
+		return k.reject(msg, bad)
 	}
 	err = reject.EachSlice(plan, &k.rows, msg.Record, func(first int) error {
 		if err := k.invalid(&k.rows, msg, first); err != nil {
@@ -412,16 +416,14 @@ func (k *KeyedLearn) message(ctx context.Context, msg *source.Message) error {
 	return err
 }
 
-// readable finds out whether a plan reads all rows of a message.
-func (k *KeyedLearn) readable(plan *minibatch.Features, msg *source.Message) error {
+// readable finds out whether the rows of a message are learnt, which a plan reads.
+func (k *KeyedLearn) readable(plan *minibatch.Features, msg *source.Message) *source.RecordError {
 	k.rows.KeepMissing = k.fills()
-	if err := reject.Readable(plan, &k.rows, msg.Record); err != nil {
-		return err
-	}
-	if k.Rejects != nil {
+	bad := k.read(plan, &k.rows, msg)
+	if bad == nil && k.Rejects != nil {
 		k.inWindow(&k.rejects, false)
 	}
-	return nil
+	return bad
 }
 
 // planFor returns what reads the rows of a model. One that is not in memory has to be, where its features are not known. With
@@ -485,10 +487,16 @@ func (k *KeyedLearn) reject(msg *source.Message, bad *source.RecordError) error 
 	return k.passOver(&k.rejects, msg, bad)
 }
 
-// noKey passes over a row without a value of model.by, and over all rows of its message if the value is the message's.
-func (k *KeyedLearn) noKey(msg *source.Message, row int) error {
-	if k.OnInvalid == reject.StopAtRow {
-		return &reject.Stop{Err: reject.Bad(msg, reject.CodeRowInvalid, rowError(row, errNoKey)), Remedy: "fix the producer, or set source.on_invalid to null or dead_letter"}
+// noKey passes over a row without a value of model.by, and over all rows of its message if the value is the message's. It returns an error where
+// the row costs the whole message.
+func (k *KeyedLearn) noKey(msg *source.Message, row int) *source.RecordError {
+	switch k.OnInvalid {
+	case reject.StopAtRow:
+		stop := &reject.Stop{Err: reject.Bad(msg, reject.CodeRowInvalid, rowError(row, errNoKey)), Remedy: "fix the producer, or set source.on_invalid to null or dead_letter"}
+		return reject.Bad(msg, reject.ReasonNoKey, stop)
+	case reject.RejectRow:
+		return reject.Bad(msg, reject.ReasonNoKey, rowError(row, errNoKey))
+	case reject.NullRow, reject.ImputeRow:
 	}
 	return nil
 }
@@ -534,12 +542,19 @@ type rowModel struct {
 // plansOf returns the models of a message's rows in the order in which they come, without those that know the message. It
 // returns none where one of them cannot read the message: then none learns from it.
 func (k *KeyedLearn) plansOf(ctx context.Context, msg *source.Message, values *modelkey.Values) ([]*rowModel, error) {
+	defer clear(k.byValue)
 	var touched []*rowModel
+	refuse := func(bad *source.RecordError) ([]*rowModel, error) {
+		for _, t := range touched {
+			k.release(t.keyedModel)
+		}
+		return nil, k.reject(msg, bad)
+	}
 	for row := range values.Len() {
 		value, ok := values.At(row)
 		if !ok {
-			if err := k.noKey(msg, row); err != nil {
-				return nil, err
+			if bad := k.noKey(msg, row); bad != nil {
+				return refuse(bad)
 			}
 			continue
 		}
@@ -557,16 +572,16 @@ func (k *KeyedLearn) plansOf(ctx context.Context, msg *source.Message, values *m
 			continue
 		}
 		if err := k.begins(ctx, m); err != nil {
-			clear(k.byValue)
 			return nil, err
 		}
 		touched = append(touched, t)
 	}
-	defer clear(k.byValue)
 	for i, t := range touched {
 		var err error
 		if t.plan, err = k.planFor(ctx, t.keyedModel, msg); err == nil && (i == 0 || t.plan != touched[i-1].plan) {
-			err = k.readable(t.plan, msg)
+			if bad := k.readable(t.plan, msg); bad != nil {
+				return refuse(bad)
+			}
 		}
 		if err != nil {
 			for _, other := range touched[i+1:] {

@@ -35,6 +35,11 @@ func Bad(m *source.Message, code string, err error) *source.RecordError {
 	return &source.RecordError{Partition: m.Partition, Offset: m.Offset, Code: code, Err: err}
 }
 
+// InvalidRow is an error of a message under source.on_invalid: dead_letter, which sets it aside whole for one of its rows.
+func InvalidRow(m *source.Message, row int, reason minibatch.Reason) *source.RecordError {
+	return Bad(m, CodeRowInvalid, fmt.Errorf("row %d has a feature that is %v", row, reason))
+}
+
 // Place is where an event has shown: at a row, or for an event of the learner in a record.
 type Place struct {
 	Topic     string `json:"topic"`
@@ -43,7 +48,8 @@ type Place struct {
 	Row       *int   `json:"row"`
 }
 
-// OnInvalid says what happens to a row with a null, text, NaN or Inf feature. Learners leave such rows out, or stop at them.
+// OnInvalid says what happens to a row with a null, text, NaN or Inf feature. Learners leave such rows out, or the whole message where that is set aside, or
+// stop at them.
 type OnInvalid uint8
 
 var onInvalids = enum.Names[OnInvalid]{NullRow: "null", RejectRow: "dead_letter", StopAtRow: "stop", ImputeRow: "impute"}

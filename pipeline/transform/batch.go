@@ -185,7 +185,7 @@ func (t *Transform) invalidRow(m *source.Message, row int, reason minibatch.Reas
 	switch t.OnInvalid {
 	case reject.NullRow, reject.ImputeRow: // kept, with a null result
 	case reject.RejectRow:
-		return reject.Bad(m, reject.CodeRowInvalid, fmt.Errorf("row %d has a feature that is %v", row, reason))
+		return reject.InvalidRow(m, row, reason)
 	case reject.StopAtRow:
 		return reject.Bad(m, reject.CodeRowInvalid, reject.StopAtInvalid(m, row, reason))
 	}

@@ -837,7 +837,7 @@ class Recent:
         return sum(sum(float(f) * b for f, b in zip(r, u)) ** 2 for r in self.f[which])
 
 
-def last_rows(spoil=lambda messages: None, **options):
+def last_rows(spoil=lambda messages: None, aside=None, **options):
     """The codes of messages of a partition, of two series by key."""
     made, rng, messages = Recent(), np.random.default_rng(4), []
     for i in range(60):
@@ -846,6 +846,8 @@ def last_rows(spoil=lambda messages: None, **options):
         x[4, 1] = np.nan if i == 40 else x[4, 1]
         x[:2, 0] = np.nan if i == 0 else x[:2, 0]
         key = b"ab"[i % 2 :][:1]
+        if i == aside:
+            continue
         told = [(None, None) if n else made.score(key, r) for n, r in zip(null, x)]
         messages.append([{"partition": 0, "key": key}, x, null, [t[0] for t in told], [t[1] for t in told]])
     spoil(messages)
@@ -876,6 +878,7 @@ class LastRows(unittest.TestCase):
         ]:
             with self.subTest(name):
                 self.assertEqual(set(last_rows(spoil).codes), {"RECENT"})
+        self.assertEqual(last_rows(aside=30).codes, {})  # on_invalid: dead_letter
         self.assertIn("RECENT", last_rows(lambda m: [one[0].update(key=b"a") for one in m]).codes)
 
 

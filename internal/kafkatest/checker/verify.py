@@ -420,7 +420,7 @@ def check_imputed(where, x, y, column, r):
 
 
 def check_recent(where, source, x, y, after, chosen, options, r):
-    """Outputs come in the order of the input, so that each row is the next one of its series."""
+    """Outputs come in the order of the input, so that each row is the next one of its series. Rows that on_invalid: dead_letter sets aside are of none."""
     names = [options.column + "_recent_score", options.column + "_recent_p"]
     if not options.recent or options.former and names[0] not in after.column_names:
         return

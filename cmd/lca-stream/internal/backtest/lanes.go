@@ -102,10 +102,14 @@ func (s *lanes) of(value string) (*lane, error) {
 func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	c := s.config
 	counts := stats.NewStats()
+	invalid := c.Source.OnInvalid
+	if invalid == reject.RejectRow { // its message is set aside, and the others go on
+		invalid = reject.NullRow
+	}
 	l := &lane{lanes: s, id: id, keyed: keyed, read: snapshot.Assembler{Retain: 1, Only: id}}
 	l.learner = &learn.Learn{LearnConfig: learn.LearnConfig{
 		ModelID: id, Topic: c.Snapshot.Topic, Keep: 2, SnapshotRows: publishedRows, Columns: c.Source.Features, Learner: s.learner,
-		OnInvalid: c.Source.OnInvalid, Series: s.series, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now,
+		OnInvalid: invalid, Series: s.series, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now,
 		Start: func(context.Context, source.Offsets) (source.Offsets, error) {
 			return source.Offsets{l.partition(): 0}, nil
 		},
@@ -115,10 +119,6 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	}
 	if _, err := l.learner.Rewind(context.Background()); err != nil {
 		return nil, err
-	}
-	invalid := c.Source.OnInvalid
-	if invalid == reject.RejectRow { // its message is set aside, and the others go on
-		invalid = reject.NullRow
 	}
 	out := system.OutputOf(c)
 	out.Passthrough, out.Models, out.Score, out.Recent = false, false, true, s.learner.Recent
