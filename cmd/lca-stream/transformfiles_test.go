@@ -123,8 +123,21 @@ func TestTransformFilesOfSeries(t *testing.T) {
 	if !slices.Equal(byMachine, scores("column:machine", "first", "second")) {
 		t.Error("two files give other scores than one of their rows")
 	}
-	if _, fault := lcaStream(t, dir, "", "transform", "--model", "m.arrows", "--set", "transform.series=column:machin", "--input", "m0.csv", "-o", "-"); !strings.Contains(fault, `m0.csv has no column "machin", which transform.series names`) {
+	for _, args := range [][]string{{"transform", "--model", "m.arrows", "-o", "-"}, {"replay", "--set", "source.features=[a, b]", "-o", "no.arrows"}} {
+		args = append(args, "--set", "transform.series=column:machin", "--input", "m0.csv")
+		if _, fault := lcaStream(t, dir, "", args...); !strings.Contains(fault, `m0.csv has no column "machin", which transform.series names`) {
+			t.Error(args, fault)
+		}
+	}
+	if _, fault := lcaStream(t, dir, "", "backtest", "m0.csv", "--set", "transform.series=column:machin"); !strings.Contains(fault, `transform.series: there are 0 columns "machin"`) {
 		t.Error(fault)
+	}
+	learnt := func(series string) string {
+		got := mustRun[struct{ Fingerprint string }](t, dir, "", "replay", "--input", "both.csv", "--json", "--force", "-o", "other.arrows", "--set", "source.features=[a, b]", "--set", "transform.series="+series)
+		return got.Fingerprint
+	}
+	if learnt("column:machine") == learnt("auto") {
+		t.Error("a replay learns no series of transform.series")
 	}
 }
 

@@ -323,8 +323,9 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 		Stats:      r.stats, Log: r.log, Now: time.Now,
 		CheckpointRows: 1 << 62,
 	}}
-	if r.config.Source.OnInvalid == reject.ImputeRow { // under the other policies such rows are left out, and counted
-		stage.OnInvalid = reject.ImputeRow
+	switch invalid := r.config.Source.OnInvalid; {
+	case invalid == reject.ImputeRow, invalid == reject.RejectRow && len(r.flags.inputs) == 0: // as the live learner; files have no messages to set aside
+		stage.OnInvalid = invalid // under the other policies such rows are left out, and counted
 	}
 	if _, err := stage.Rewind(ctx); err != nil {
 		return nil, err
@@ -406,13 +407,14 @@ func (r *replay) openFiles() error {
 		return err
 	}
 	c := app.FileLimits(r.config.Memory, r.log)
-	c.Need = app.Needs(r.config.Source.Features, r.config.Model.By.ColumnName())
+	series := system.SeriesOf(r.config)
+	c.Need = app.Needs(r.config.Source.Features, r.config.Model.By.ColumnName(), series.ColumnName())
 	files, err := source.OpenFiles(r.flags.inputs, c)
 	if err != nil {
 		return err
 	}
 	r.source, r.rows = files, files.Rows()
-	return nil
+	return system.HasSeries(r.flags.inputs[0], files.Schema(), series)
 }
 
 // openRange resolves --from and --to once, and opens a reader for each partition, merged by time.

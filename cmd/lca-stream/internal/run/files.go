@@ -185,8 +185,8 @@ func (t *fileTransform) file(ctx context.Context, path string, kind rowfile.Kind
 	defer func() { _ = in.Close() }() // it was only read
 	if t.schema == nil {
 		t.schema = in.Schema()
-		if !t.series.In(t.schema) {
-			return fmt.Errorf("%s has no column %q, which transform.series names", path, t.series.ColumnName())
+		if err := system.HasSeries(path, t.schema, t.series); err != nil {
+			return err
 		}
 		out, err := t.offline.Schema(t.schema)
 		if err != nil {

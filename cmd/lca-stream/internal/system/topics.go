@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
@@ -374,6 +375,14 @@ func SeriesOf(c *config.Config) modelkey.By {
 		return modelkey.By{}
 	}
 	return c.Series()
+}
+
+// HasSeries refuses a file without the column that transform.series names: all of its rows would be one series.
+func HasSeries(path string, schema *arrow.Schema, by modelkey.By) error {
+	if by.In(schema) {
+		return nil
+	}
+	return fmt.Errorf("%s has no column %q, which transform.series names", path, by.ColumnName())
 }
 
 // OutputOf is what an output message holds.
