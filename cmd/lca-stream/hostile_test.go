@@ -100,6 +100,11 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 	c.run("replay", "--input", input, "-c", file, "--output", model)
 	c.run("transform", "--input", input, "-c", file, "--model", model, "--output", filepath.Join(dir, "out.arrows"))
 	c.run("replay", "-c", file, "--from", "earliest", "--to", "latest")
+	c.run("backtest", input, "-c", file)
+	c.run("backtest", input, "-c", file, "--labels", hostile)
+	c.run("backtest", input, "-c", file, "--time", "text")
+	c.run("backtest", input, "-c", file, "--set", "transform.series="+strconv.Quote("column:"+hostile+"no"))
+	c.run("backtest", input, "-c", file, "--labels", write("labels.csv", "from,to\n"+hostile+",2\n"))
 
 	s, err := app.ReadSnapshotFile(model)
 	if err != nil {

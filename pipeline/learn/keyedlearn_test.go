@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -151,6 +152,7 @@ type keyedRun struct {
 	soon         bool // the first model comes after few rows
 	topicID      string
 	marks        bool // start markers are renewed
+	invalid      reject.OnInvalid
 }
 
 func (w *world) keyedStage(r keyedRun) *KeyedLearn {
@@ -171,7 +173,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 		LearnConfig: LearnConfig{
 			ModelID: "fleet/a", Topic: "snapshots", Keep: 2, SnapshotRows: r.snapshotRows, CheckpointRows: 50, Columns: r.columns,
 			SnapshotEvery: 10 * every, CheckpointEvery: 30 * every,
-			Learner: c, Producer: "test", Stats: figures, Log: fixtures.Quiet(), Now: r.clock, Alarms: w.alarms,
+			Learner: c, Producer: "test", Stats: figures, Log: fixtures.Quiet(), Now: r.clock, Alarms: w.alarms, OnInvalid: r.invalid,
 		},
 		By: r.by, Partition: w.fleet, Idle: r.idle, Most: r.most,
 		States: &KeyedStates{
@@ -524,5 +526,37 @@ func TestYoungModelsAreNotFetchedToPublish(t *testing.T) {
 				t.Errorf("%d models were published, and then %d, want 1", len(before), len(after))
 			}
 		})
+	}
+}
+
+// With source.on_invalid: dead_letter a message that is set aside for one of its rows, or for one without a value of model.by, teaches no model anything.
+func TestModelsByKeyLearnNothingSetAside(t *testing.T) {
+	for _, by := range fleetPlaces {
+		rows := fleet(12, 3, 900)
+		r := keyedRun{by: by, columns: []string{"a", "b"}, clock: clockOf(rand.New(rand.NewPCG(1, 1))), memory: 1 << 30, snapshotRows: 60, step: 20, seldom: true}
+		without := newWorld()
+		aside := 0
+		for len(rows) > 0 {
+			n := inMessage(by, rows)
+			without.fleetMessages(by, rows[:n])
+			if slices.ContainsFunc(rows[:n], func(row keyedRow) bool { return row.null || row.key == "" }) {
+				aside++
+				last := &without.topics[without.fleet][len(without.topics[without.fleet])-1]
+				last.Value = []byte("garbage")
+			}
+			rows = rows[n:]
+		}
+		without.learnFleet(t, r)
+		r.invalid = reject.RejectRow
+		got := newWorld()
+		got.fleetMessages(by, fleet(12, 3, 900))
+		got.learnFleet(t, r)
+		want := without.publishedModels(t)
+		if len(want) < 2 || aside < 20 {
+			t.Fatalf("%v: %d models, %d messages are set aside: this proves too little", by, len(want), aside)
+		}
+		if !reflect.DeepEqual(got.publishedModels(t), want) || !reflect.DeepEqual(got.keyedCheckpoints(t, r), without.keyedCheckpoints(t, r)) {
+			t.Errorf("%v: messages that are set aside are learnt", by)
+		}
 	}
 }

@@ -88,3 +88,25 @@ func TestProbabilitiesAndGains(t *testing.T) {
 		}
 	}
 }
+
+// Where no column, no alarm and no explanation needs a score, none is computed: a score costs several times the whitening.
+func TestNoScoreThatNothingNeeds(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	values := [][]byte{fixtures.ListValue(t, r, 700, 25), fixtures.ListValue(t, r, 3, float32(math.NaN()))}
+	for _, wanted := range []bool{false, true} {
+		tr := listTransform(t, reject.NullRow, fixtures.ListDim)
+		tr.Output.Score, tr.Output.P = wanted, wanted
+		if _, err := tr.Do(t.Context(), batchOf(t, fixtures.NewDecoder(t, format.Config{}), values)); err != nil {
+			t.Fatal(err)
+		}
+		tr.Kept()
+		counted := uint64(0)
+		sum, buckets := tr.Stats.Scores()
+		for _, n := range buckets {
+			counted += n
+		}
+		if (counted > 0) != wanted || (sum > 0) != wanted {
+			t.Errorf("wanted %v: %d rows are scored", wanted, counted)
+		}
+	}
+}
