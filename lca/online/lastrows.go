@@ -25,7 +25,7 @@ func SeriesBytes(dim int) int {
 }
 
 // oneSeries is what a state has of a series.
-func oneSeries(dim int) int { return 8 + recent.SeriesBytes(dim) }
+func oneSeries(dim int) int { return 8 + 16 + recent.SeriesBytes(dim) }
 
 // seriesLimit is how many series a learner keeps.
 func seriesLimit(dim int) int { return min(mostSeries, seriesBytes/oneSeries(dim)) }
@@ -152,7 +152,7 @@ func (r *lastRows) write(w *state.Writer) {
 	w.Count(len(r.series))
 	for _, id := range slices.Sorted(maps.Keys(r.series)) {
 		w.U64(id)
-		w.B, _ = r.series[id].AppendBinary(w.B)
+		w.B, _ = r.series[id].AppendLearnt(w.B)
 	}
 }
 
@@ -170,7 +170,7 @@ func (r *lastRows) read(from *reader, dim int) {
 	}
 	for range from.Count(oneSeries(0)) {
 		id := from.U64()
-		s, rest, err := recent.ReadSeries(from.B)
+		s, rest, err := recent.ReadLearnt(from.B)
 		if err == nil && s.Rows > 0 && len(s.Short) != dim {
 			err = errors.New("the series of other columns")
 		}

@@ -107,3 +107,21 @@ func (h *Distribution) tail() (u, in, mean float64) {
 	}
 	return u, in, excess / in
 }
+
+// runStart is the score above which a run of high scores is one, and leastScore where too few are known to tell.
+func (h *Distribution) runStart() float64 {
+	if h.Sum < 2*runEnds {
+		return leastScore
+	}
+	return h.Quantile(runStart)
+}
+
+// Quantile returns the score that a share of the scores do not pass.
+func (h *Distribution) Quantile(share float64) float64 {
+	at, beyond := len(h.Weights), 0.
+	for at > 0 && beyond+h.Weights[at-1] <= (1-share)*h.Sum {
+		at--
+		beyond += h.Weights[at]
+	}
+	return leastScore + float64(h.Low+at)*binWidth
+}

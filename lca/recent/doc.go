@@ -32,5 +32,12 @@
 // Evaluators are frozen after 32 and 64 rows, for the learner alone, 128, 256, 512, and then every 1000 rows. Of the scores that they gave to
 // rows before those were learnt, a histogram that forgets is the distribution by which P says how rare a score is.
 //
+// # Episodes
+//
+// A run of high scores begins above the 95 % quantile of the scores, and ends after 30 rows below it. The peaks of the highest 60 runs of the last two thirds of
+// the rows, or of the last 140,000, are the tail: Tail.Level is the score that runs pass at a rate that is asked for. A quarter of these peaks may be
+// faults: how high they are does not matter. A Watch is open from a score above the level on, until 30 rows in a row are usual, or more than half
+// of 200.
+//
 // The choice of the charts, rates and weights, with what else was tried, is in docs/quality.md.
 package recent

@@ -31,6 +31,7 @@ type Evaluator struct {
 
 	Scores Distribution // of rows in series with more than FirstRows
 	First  Distribution // of the others
+	Tail   Tail         // of the peaks of Scores
 }
 
 // LeastRows is the number of rows after which an evaluator is fit for use: max(100, 5 d).

@@ -39,6 +39,8 @@ type Learner struct {
 	rows    moments // of x′
 	scores  Distribution
 	first   Distribution
+	peaks   peaks
+	start   float64 // of runs of scores, by the newest evaluator
 	newest  *Evaluator
 	scorer  Scorer
 
@@ -53,7 +55,7 @@ func NewLearner(dim int) *Learner {
 // Resume returns a learner that goes on from an evaluator: it scores with it at once, and what it has learnt is what the evaluator knows of it. The evaluator
 // of which that cannot be told, because its numbers are none, gives one that begins.
 func Resume(e *Evaluator) *Learner {
-	l := &Learner{dim: e.Dim, learnt: e.Learnt, settled: e.Settled, scores: e.Scores.copy(), first: e.First.copy(), newest: e}
+	l := &Learner{dim: e.Dim, learnt: e.Learnt, settled: e.Settled, scores: e.Scores.copy(), first: e.First.copy(), peaks: e.Tail.peaks(), start: e.Scores.runStart(), newest: e}
 	l.charts, l.rows = e.Charts.moments(e, &l.scorer.work), e.Row.moments(e, &l.scorer.work)
 	for _, v := range slices.Concat(l.charts.mean, l.charts.cov, l.rows.mean, l.rows.cov) {
 		if v-v != 0 {
@@ -115,7 +117,7 @@ func (l *Learner) Learn(rows []float64, series []*Series) {
 		learnt++
 	}
 	if l.newest != nil {
-		l.judge(n)
+		l.judge(series)
 	}
 	l.rows.add(l.scorer.x, l.weights, &l.scorer.work)
 	for i, rows := range l.scorer.counts {
@@ -148,9 +150,9 @@ func fillNulls(x, mean []float64) (any bool) {
 }
 
 // judge counts the scores of the rows that have a weight, and sets it.
-func (l *Learner) judge(n int) {
+func (l *Learner) judge(series []*Series) {
 	e, c := l.newest, &l.scorer
-	d := l.dim
+	n, d := len(series), l.dim
 	l.values = linalg.Resize(l.values, 2*n)
 	first, others := l.values[:0:n], l.values[n:n]
 	l.charted = append(l.charted[:0], c.distances(e, &e.Charts, c.z, 3*d, 0, n)...)
@@ -163,7 +165,11 @@ func (l *Learner) judge(n int) {
 		share := t / float64(d)
 		if c.counts[i] > FirstRows {
 			share = l.charted[i] / float64(3*d)
-			others = append(others, together(l.charted[i], l.spread[i], d))
+			score := together(l.charted[i], l.spread[i], d)
+			others = append(others, score)
+			if l.start > leastScore {
+				l.peaks.follow(&series[i].run, score, l.start)
+			}
 		}
 		if l.settled && share > 1 {
 			l.weights[i] = 1 / (share * share)
@@ -224,6 +230,8 @@ func (l *Learner) freeze() {
 	e.Deviations = l.charts.gaussian(e.Scale, 2*d, 3*d, work)
 	e.Row = l.rows.gaussian(e.Scale, 0, d, work)
 	e.Scores, e.First = l.scores.copy(), l.first.copy()
+	l.start = e.Scores.runStart()
+	e.Tail = l.peaks.tail(l.start)
 	l.newest = e
 }
 

@@ -26,6 +26,8 @@ const (
 type Series struct {
 	Short, Long, Deviation []float64 // d each, in the units of the input; NaN: the column had no value
 	Rows                   uint32    // since it began, at most 2³²−1
+
+	run run // a learner's
 }
 
 // SeriesBytes is what AppendBinary writes of a series of d columns.

@@ -9,19 +9,20 @@ import (
 // The bytes of a Learner and of a Series, little-endian: numbers and flags of 8 bytes, and before each list the number of its elements. A matrix
 // is its lower triangle.
 //
-//	series    rows, short, long, deviation
-//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, 1 and the newest evaluator, or 0
+//	series    rows, short, long, deviation; a learner's also has the peak of its run and the rows since
+//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, 1 and the newest evaluator, or 0
+//	peaks     rows judged, rows before the first peak, and of each peak its score and the rows judged until then
 //	moments   rows that they stand for, rows that came, mean, covariance
 //	distribution  first bin, weights, their sum
-//	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions
+//	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions, the six numbers of the tail
 
 // StateBytes is about how many bytes a Learner with one Series takes, in memory and as AppendBinary writes it.
 func StateBytes(dim int) int {
 	if dim > MostColumns {
 		return 0
 	}
-	const matrices, lists, histograms = 8*(9+1)/2 + 4*(9+1+1)/2, 8 * 14, 8 * 2 * 2 * 200
-	return matrices*dim*dim + lists*dim + histograms
+	const matrices, lists, histograms, tail = 8*(9+1)/2 + 4*(9+1+1)/2, 8 * 14, 8 * 2 * 2 * 200, 16 * keptPeaks
+	return matrices*dim*dim + lists*dim + histograms + tail
 }
 
 // AppendBinary appends the series.
@@ -43,6 +44,25 @@ func ReadSeries(b []byte) (s *Series, rest []byte, err error) {
 	return s, r.B, failed(r, "series")
 }
 
+// AppendLearnt appends a series of a learner.
+func (s *Series) AppendLearnt(b []byte) ([]byte, error) {
+	b, err := s.AppendBinary(b)
+	w := state.Writer{B: b}
+	w.F64(s.run.peak)
+	w.U64(uint64(s.run.quiet))
+	return w.B, err
+}
+
+// ReadLearnt reads what AppendLearnt wrote, and returns what follows it.
+func ReadLearnt(b []byte) (s *Series, rest []byte, err error) {
+	if s, rest, err = ReadSeries(b); err != nil {
+		return nil, nil, err
+	}
+	r := &state.Reader{B: rest}
+	s.run = run{r.F64(), int(r.U64())}
+	return s, r.B, failed(r, "series")
+}
+
 // AppendBinary appends all that the learner knows.
 func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	w := &state.Writer{B: b}
@@ -52,6 +72,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.rows.write(w)
 	l.scores.write(w)
 	l.first.write(w)
+	l.peaks.write(w)
 	flag(w, l.newest != nil)
 	if l.newest != nil {
 		l.newest.write(w)
@@ -67,8 +88,10 @@ func ReadLearner(b []byte, dim int) (l *Learner, rest []byte, err error) {
 	l.rows.read(r, dim)
 	l.scores.read(r)
 	l.first.read(r)
+	l.peaks.read(r)
 	if r.U64() == 1 {
 		l.newest = readEvaluator(r, dim)
+		l.start = l.newest.Scores.runStart()
 	}
 	return l, r.B, failed(r, "recent score")
 }
@@ -123,6 +146,9 @@ func (e *Evaluator) write(w *state.Writer) {
 	}
 	e.Scores.write(w)
 	e.First.write(w)
+	for _, v := range e.Tail.numbers() {
+		w.F64(*v)
+	}
 }
 
 func readEvaluator(r *state.Reader, dim int) *Evaluator {
@@ -141,6 +167,9 @@ func readEvaluator(r *state.Reader, dim int) *Evaluator {
 	}
 	e.Scores.read(r)
 	e.First.read(r)
+	for _, v := range e.Tail.numbers() {
+		*v = r.F64()
+	}
 	return e
 }
 

@@ -19,6 +19,7 @@ type recentJSON struct {
 	Constant []int         `json:"constant"` // columns
 	Scores   histogramJSON `json:"scores"`
 	First    histogramJSON `json:"first"`
+	Tail     peaksJSON     `json:"tail"`
 }
 
 // histogramJSON is a distribution without its weights.
@@ -26,6 +27,16 @@ type histogramJSON struct {
 	Low  int     `json:"low"`
 	Bins int     `json:"bins"`
 	Sum  float64 `json:"sum"`
+}
+
+// peaksJSON is recent.Tail.
+type peaksJSON struct {
+	Above float64 `json:"above"`
+	Peaks float64 `json:"peaks"`
+	Rows  float64 `json:"rows"`
+	Heavy float64 `json:"heavy"`
+	Light float64 `json:"light"`
+	Share float64 `json:"share"`
 }
 
 func (h histogramJSON) distribution() (recent.Distribution, error) {
@@ -43,7 +54,7 @@ func recentText(e *recent.Evaluator) string {
 		return leftOut
 	}
 	of := func(d recent.Distribution) histogramJSON { return histogramJSON{d.Low, len(d.Weights), d.Sum} }
-	r := recentJSON{Learnt: e.Learnt, Settled: e.Settled, Constant: []int{}, Scores: of(e.Scores), First: of(e.First)}
+	r := recentJSON{Learnt: e.Learnt, Settled: e.Settled, Constant: []int{}, Scores: of(e.Scores), First: of(e.First), Tail: peaksJSON(e.Tail)}
 	for k, constant := range e.Constant {
 		if constant {
 			r.Constant = append(r.Constant, k)
@@ -62,7 +73,7 @@ func parseRecent(m *lca.Model, text string) error {
 	if d < 1 || d > recent.MostColumns {
 		return fmt.Errorf("it is of %d columns, and at most %d are", d, recent.MostColumns)
 	}
-	e := &recent.Evaluator{Dim: d, Learnt: r.Learnt, Settled: r.Settled, Constant: make([]bool, d)}
+	e := &recent.Evaluator{Dim: d, Learnt: r.Learnt, Settled: r.Settled, Constant: make([]bool, d), Tail: recent.Tail(r.Tail)}
 	for _, k := range r.Constant {
 		if k < 0 || k >= d {
 			return fmt.Errorf("column %d of %d is constant", k, d)

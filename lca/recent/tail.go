@@ -1,0 +1,188 @@
+package recent
+
+import (
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/internal/state"
+)
+
+const (
+	runStart   = 0.95 // quantile of scores above which a run of rows is one
+	runEnds    = 30   // rows below it after which the run is over
+	mostPeaks  = 60   // that the tail is of: the highest
+	keptPeaks  = 512
+	peaksReach = 140_000 // rows: older peaks are forgotten
+	censored   = 0.25    // of the peaks, the highest, count as if they were all as high as the least of them
+)
+
+// Tail is what is known of the peaks of scores: how high the runs of high scores go that a stream makes by itself.
+//
+// Two laws are held possible. Where the excesses of scores over u are exponential, the distances T² have a Pareto tail; where those of exp(score) are,
+// that of Gaussian rows. How far beyond u the next peak is, is averaged over both by how well they explain the peaks.
+type Tail struct {
+	Above float64 // u
+	Peaks float64 // c, runs whose peaks are above it
+	Rows  float64 // n, in which they came
+	Heavy float64 // mean excess of scores
+	Light float64 // mean excess of exp(score)
+	Share float64 // probability of the light tail
+}
+
+// Level returns the score that runs pass at the given rate per row, and whether the rows are too few to tell it well: the h with
+//
+//	β n / c = share (1 + (exp(h)−exp(u))/(m light))^−m + (1−share) (1 + (h−u)/(m heavy))^−m
+//
+// as the mean of each law is known from m peaks alone. It is +Inf where fewer than two peaks are known.
+func (t Tail) Level(rate float64) (level float64, young bool) {
+	wanted := rate * t.Rows
+	young = wanted < 10
+	if t.Peaks < 2 {
+		return math.Inf(1), true
+	}
+	low, high := t.Above, t.Above+64
+	for range 50 {
+		middle := (low + high) / 2
+		if t.beyond(middle)*t.Peaks > wanted {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return high, young
+}
+
+// beyond is the probability that a peak above u is above h, too.
+func (t Tail) beyond(h float64) float64 {
+	m := max(t.known(), 1)
+	over := math.Exp(t.Above) * math.Expm1(h-t.Above)
+	return t.Share*math.Pow(1+over/(m*t.Light), -m) + (1-t.Share)*math.Pow(1+(h-t.Above)/(m*t.Heavy), -m)
+}
+
+// numbers are the fields, in their order.
+func (t *Tail) numbers() [6]*float64 {
+	return [6]*float64{&t.Above, &t.Peaks, &t.Rows, &t.Heavy, &t.Light, &t.Share}
+}
+
+// known is how many peaks the means are known from.
+func (t Tail) known() float64 { return t.Peaks - math.Floor(censored*t.Peaks) }
+
+// run is a run of high scores in a series.
+type run struct {
+	peak  float64 // 0: there is none; scores are counted from leastScore
+	quiet int     // rows below the start since the last above it
+}
+
+// peak is that of a run that is over.
+type peak struct {
+	score float64
+	at    uint64 // rows judged until then
+}
+
+// peaks are those of the runs of all series.
+type peaks struct {
+	kept   []peak
+	judged uint64 // rows
+	since  uint64 // rows judged before the first of kept could be
+}
+
+// follow moves the run of a series on by a score.
+func (p *peaks) follow(r *run, score, start float64) {
+	p.judged++
+	switch height := score - leastScore; {
+	case score > start:
+		r.peak, r.quiet = max(r.peak, height), 0
+	case r.peak > 0:
+		if r.quiet++; r.quiet >= runEnds {
+			p.add(r.peak + leastScore)
+			*r = run{}
+		}
+	}
+}
+
+// reach is how many rows back peaks count: the scores of young evaluators are higher.
+func (p *peaks) reach() uint64 { return min(p.judged-p.judged/3, peaksReach) }
+
+func (p *peaks) add(score float64) {
+	p.kept = append(p.kept, peak{score, p.judged})
+	drop := max(0, len(p.kept)-keptPeaks)
+	for p.judged-p.kept[drop].at > p.reach() {
+		drop++
+	}
+	if drop > 0 {
+		p.since = p.kept[drop-1].at
+		p.kept = slices.Delete(p.kept, 0, drop)
+	}
+}
+
+// tail returns what the peaks say. Runs began above start.
+func (p *peaks) tail(start float64) Tail {
+	since := max(p.since, p.judged-p.reach())
+	t := Tail{Above: start, Rows: float64(p.judged - since)}
+	heights := make([]float64, 0, len(p.kept))
+	for _, one := range p.kept {
+		if one.at >= since {
+			heights = append(heights, one.score)
+		}
+	}
+	slices.Sort(heights)
+	if n := len(heights); n > mostPeaks {
+		t.Above, heights = heights[n-mostPeaks-1], heights[n-mostPeaks:]
+	}
+	heights = slices.DeleteFunc(heights, func(h float64) bool { return h <= t.Above })
+	n := len(heights)
+	if t.Peaks = float64(n); n == 0 {
+		return t
+	}
+	t.fit(heights)
+	return t
+}
+
+// fit sets both laws by the peaks above u, in order.
+func (t *Tail) fit(heights []float64) {
+	known := int(t.known())
+	limit, u := heights[known-1], math.Exp(t.Above)
+	jacobian := 0. // Σ log d exp(s)/ds
+	for i, h := range heights {
+		over := min(h, limit)
+		t.Heavy += over - t.Above
+		t.Light += u * math.Expm1(over-t.Above)
+		if i < known {
+			jacobian += h
+		}
+	}
+	t.Heavy, t.Light = t.Heavy/float64(known), t.Light/float64(known)
+	odds := jacobian - float64(known)*(math.Log(t.Light)-math.Log(t.Heavy))
+	t.Share = 1 / (1 + math.Exp(-odds))
+}
+
+// peaks are some of which the tail is, as far as the heavy law tells.
+func (t Tail) peaks() peaks {
+	p := peaks{judged: uint64(t.Rows)}
+	if t.Peaks == 0 {
+		return p
+	}
+	p.kept = append(p.kept, peak{t.Above, p.judged})
+	for i := range int(t.Peaks) {
+		p.kept = append(p.kept, peak{t.Above - t.Heavy*math.Log((float64(i)+0.5)/t.Peaks), p.judged})
+	}
+	return p
+}
+
+func (p *peaks) write(w *state.Writer) {
+	w.U64(p.judged)
+	w.U64(p.since)
+	w.Count(len(p.kept))
+	for _, one := range p.kept {
+		w.F64(one.score)
+		w.U64(one.at)
+	}
+}
+
+func (p *peaks) read(r *state.Reader) {
+	p.judged, p.since = r.U64(), r.U64()
+	p.kept = make([]peak, r.Count(16))
+	for i := range p.kept {
+		p.kept[i] = peak{r.F64(), r.U64()}
+	}
+}

@@ -1,0 +1,246 @@
+package recent
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// law returns rows of a law, one after the other.
+func law(kind string, d int, rng *rand.Rand) func() []float64 {
+	x, mix, t := make([]float64, d), make([]float64, d*d), 0
+	for i := range mix {
+		mix[i] = rng.NormFloat64() / math.Sqrt(float64(d))
+	}
+	autocorrelated := func(rho float64) []float64 {
+		out := make([]float64, d)
+		for k := range x {
+			x[k] = rho*x[k] + math.Sqrt(1-rho*rho)*rng.NormFloat64()
+		}
+		for i := range out {
+			for k := range x {
+				out[i] += mix[i*d+k] * x[k]
+			}
+		}
+		return out
+	}
+	return func() []float64 {
+		out := make([]float64, d)
+		t++
+		for k := range out {
+			switch out[k] = rng.NormFloat64(); kind {
+			case "white":
+			case "heavy": // Student's t with three degrees of freedom
+				chi := 0.
+				for range 3 {
+					g := rng.NormFloat64()
+					chi += g * g
+				}
+				out[k] /= math.Sqrt(chi / 3)
+			case "daily":
+				out[k] += 2 * math.Sin(2*math.Pi*float64(t)/1440+float64(k))
+			case "wandering":
+				x[k] += 0.02 * rng.NormFloat64()
+				out[k] += x[k]
+			}
+		}
+		switch kind {
+		case "ar .9":
+			return autocorrelated(0.9)
+		case "ar .99":
+			return autocorrelated(0.99)
+		case "ar .998":
+			return autocorrelated(0.998)
+		}
+		return out
+	}
+}
+
+// episodesOf learns a stream as it goes, and counts the episodes at a rate per row after the first begin rows.
+func episodesOf(next func() []float64, d, begin, rows int, rate float64) (n int) {
+	l := NewLearner(d)
+	var learns, scores Series
+	var c Scorer
+	var w Watch
+	var x []float64
+	series, out := slices.Repeat([]*Series{&learns}, 100), []float64{0}
+	for i := range begin + rows {
+		row := next()
+		if e := l.Evaluator(); e != nil {
+			c.Score(e, out, row, []*Series{&scores})
+			level, _ := e.Tail.Level(rate)
+			open := w.Open
+			if w.Step(out[0], level, e.Scores.Quantile(0.99)) && !open && i >= begin {
+				n++
+			}
+		}
+		if x = append(x, row...); len(x) == 100*d {
+			l.Learn(x, series)
+			x = x[:0]
+		}
+	}
+	return n
+}
+
+// At the level of a budget, streams without a fault open about as many episodes as the budget has, whatever their law is.
+func TestLevelKeepsTheBudget(t *testing.T) {
+	const d = 8
+	seeds := 5
+	if testing.Short() {
+		seeds = 3
+	}
+	for _, c := range []struct {
+		kind        string
+		begin, rows int
+		every       float64
+	}{
+		{"white", 10_000, 40_000, 2000},
+		{"ar .9", 10_000, 40_000, 2000},
+		{"ar .99", 10_000, 40_000, 2000},
+		{"ar .998", 50_000, 40_000, 2000},
+		{"heavy", 10_000, 40_000, 2000},
+		{"daily", 10_000, 40_000, 2000},
+		{"wandering", 20_000, 40_000, 2000},
+		{"white", 100_000, 100_000, 20_000},
+		{"heavy", 100_000, 100_000, 20_000},
+	} {
+		var ratios []float64
+		seeds := seeds
+		if c.kind == "wandering" { // no two are alike: from none to two and a half
+			seeds = 9
+		}
+		for seed := range seeds {
+			n := episodesOf(law(c.kind, d, rand.New(rand.NewPCG(uint64(seed), 1))), d, c.begin, c.rows, 1/c.every)
+			ratios = append(ratios, float64(n)*c.every/float64(c.rows))
+		}
+		slices.Sort(ratios)
+		t.Logf("%s, 1 in %.0f rows: episodes ÷ budget %.2f", c.kind, c.every, ratios)
+		if median := ratios[seeds/2]; median < 0.5 || median > 2 {
+			t.Errorf("%s, 1 in %.0f rows: episodes ÷ budget %.2f, median %.2f; want 0.5 to 2", c.kind, c.every, ratios, median)
+		}
+	}
+}
+
+// A level is where the two laws say: the half of the peaks passes the one of half of them, and what is far beyond follows the heavier law.
+func TestLevel(t *testing.T) {
+	tail := Tail{Above: 1, Peaks: 40, Rows: 1000, Heavy: 0.5, Light: 2, Share: 0}
+	if got, young := tail.Level(20. / 1000); young || math.Abs(got-(1+0.5*30*math.Expm1(math.Ln2/30))) > 1e-9 {
+		t.Errorf("heavy: level %v, young %v", got, young)
+	}
+	tail.Share = 1
+	if got, _ := tail.Level(20. / 1000); math.Abs(math.Exp(got)-(math.E+2*30*math.Expm1(math.Ln2/30))) > 1e-9 {
+		t.Errorf("light: level %v", got)
+	}
+	if _, young := tail.Level(9. / 1000); !young {
+		t.Error("nine peaks wanted in all rows: not young")
+	}
+	if got, young := (Tail{Above: 1, Peaks: 1, Rows: 100, Heavy: 1, Light: 1}).Level(0.01); !math.IsInf(got, 1) || !young {
+		t.Errorf("one peak: level %v, young %v", got, young)
+	}
+	if got, _ := tail.Level(1); got > tail.Above+1e-9 {
+		t.Errorf("more wanted than there are: level %v, want u", got)
+	}
+}
+
+// What is learnt of peaks is that of the laws that they come from, and a quarter of faults among them changes it little.
+func TestTailOfPeaks(t *testing.T) {
+	for _, c := range []struct {
+		kind string
+		make func(e float64) float64 // of an exponential excess
+	}{
+		{"heavy", func(e float64) float64 { return 1 + 0.8*e }},
+		{"light", func(e float64) float64 { return math.Log(math.E + 9*e) }},
+	} {
+		var p, faulty peaks
+		rng := rand.New(rand.NewPCG(5, 6))
+		for i := range 4000 {
+			p.judged, faulty.judged = uint64(100*i), uint64(100*i)
+			s := c.make(rng.ExpFloat64())
+			if p.add(s); i%300 == 0 {
+				s = 15
+			}
+			faulty.add(s)
+		}
+		tail, other := p.tail(1), faulty.tail(1)
+		rate := tail.Peaks / tail.Rows / 20
+		h, _ := tail.Level(rate)
+		hFaulty, _ := other.Level(rate)
+		if want := c.make(math.Log(float64(len(p.kept)) / tail.Peaks * 20)); math.Abs(h-want) > 0.35*(want-tail.Above) {
+			t.Errorf("%s: a twentieth of the peaks at %.3f, want %.3f (%+v)", c.kind, h, want, tail)
+		}
+		if math.Abs(hFaulty-h) > 0.3*(h-tail.Above) {
+			t.Errorf("%s: with faults %.3f, without %.3f", c.kind, hFaulty, h)
+		}
+	}
+}
+
+// A run is over after runEnds rows that are not high; its peak is the highest of its scores.
+func TestRunsOfHighScores(t *testing.T) {
+	var p peaks
+	var r run
+	for _, s := range slices.Concat([]float64{3, 5, 0, 4}, make([]float64, runEnds), []float64{2}, make([]float64, runEnds-1)) {
+		p.follow(&r, s, 1)
+	}
+	if len(p.kept) != 1 || p.kept[0] != (peak{5, uint64(4 + runEnds)}) {
+		t.Errorf("peaks %v", p.kept)
+	}
+	p.follow(&r, 0, 1)
+	if len(p.kept) != 2 || p.kept[1].score != 2 {
+		t.Errorf("peaks %v", p.kept)
+	}
+}
+
+// A series is unusual until 30 rows in a row are usual, or more than half of 200.
+func TestWatch(t *testing.T) {
+	var w Watch
+	step := func(score float64) bool { return w.Step(score, 5, 1) }
+	if step(4.9) || !step(6) {
+		t.Error("it opens above the level, and not before")
+	}
+	for i := range quietRows - 1 {
+		if !step(0.5) {
+			t.Fatalf("closed after %d usual rows", i+1)
+		}
+	}
+	if step(0.5) {
+		t.Errorf("open after %d usual rows", quietRows)
+	}
+	if step(2) {
+		t.Error("a row below the level opens it again")
+	}
+	step(6)
+	rows := 0
+	for step([]float64{0.5, 0.5, 0.5, 3, 3}[rows%5]) {
+		rows++
+	}
+	if rows < 160 || rows > 175 {
+		t.Errorf("three usual rows of five: closed after %d", rows)
+	}
+	step(6)
+	for i := range 1000 {
+		if !step([]float64{0.5, 3, 3}[i%3]) {
+			t.Fatalf("a third of usual rows: closed after %d", i)
+		}
+	}
+}
+
+// A learner that goes on from an evaluator has about its tail until it has peaks of its own.
+func TestTailGoesOn(t *testing.T) {
+	l := NewLearner(2)
+	next := law("white", 2, rand.New(rand.NewPCG(1, 2)))
+	var x []float64
+	var s Series
+	for range 5000 {
+		x = append(x, next()...)
+	}
+	for at := 0; at < len(x); at += 200 {
+		l.Learn(x[at:at+200], slices.Repeat([]*Series{&s}, 100))
+	}
+	e := l.Evaluator()
+	want, _ := e.Tail.Level(1. / 2000)
+	got, young := Resume(e).peaks.tail(e.Scores.runStart()).Level(1. / 2000)
+	if math.Abs(got-want) > 0.2*(want-e.Tail.Above) || !young {
+		t.Errorf("level %.3f, want %.3f", got, want)
+	}
+}
