@@ -221,6 +221,9 @@ func stateKey(group string, of source.Partition) string {
 
 // load reads the states of a partition that is read on from an offset. A state of a row behind that is of a time that comes again, as after a
 // reset of offsets, and its series begins again.
+//
+// Between two blocks there may be more series than limit, if a block has so many. Twice as many are not held: then others than transforms write to the topic,
+// and the oldest go, so that what they write takes no more memory than that.
 func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group string, of source.Partition, next int64) error {
 	*s = heldSeriesSet{all: map[string]*heldSeries{}, gone: map[string]bool{}, most: s.most}
 	prefix := stateKey(group, of)
@@ -228,7 +231,7 @@ func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group strin
 		for i := range got.Records {
 			r := &got.Records[i]
 			name, ours := strings.CutPrefix(string(r.Key), prefix)
-			if !ours || strings.Contains(name, "/") {
+			if !ours || strings.Contains(name, "/") || len(name) > 3*modelkey.MostBytes {
 				continue
 			}
 			if err := s.take(name, r.Value, r.Headers, next); err != nil {
@@ -259,6 +262,9 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 	if err != nil {
 		return fmt.Errorf("header %s: %w", reject.HeaderSourceOffset, err)
 	}
+	if most := recent.SeriesBytes(recent.MostColumns); len(value) > most {
+		return fmt.Errorf("it has %d bytes, at most %d are written", len(value), most)
+	}
 	state, rest, err := recent.ReadSeries(value)
 	if err != nil {
 		return err
@@ -266,14 +272,31 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 	if len(rest) > 0 {
 		return errors.New("bytes follow it")
 	}
+	of := source.LastHeader(headers, HeaderFeatures)
+	if len(of) > fingerprintLength {
+		return fmt.Errorf("header %s has %d bytes", HeaderFeatures, len(of))
+	}
 	if offset >= next {
-		s.gone[name] = true
+		s.drop(name)
 		return nil
 	}
-	one := &heldSeries{Series: *state, name: name, features: source.LastHeader(headers, HeaderFeatures), offset: offset}
+	one := &heldSeries{Series: *state, name: name, features: of, offset: offset}
 	s.all[name] = one
 	s.link(one)
+	for most := 2 * s.limit(); len(s.all) > most; {
+		oldest := s.oldest
+		s.unlink(oldest)
+		delete(s.all, oldest.name)
+		s.drop(oldest.name)
+	}
 	return nil
+}
+
+// drop notes that the record of a series is to be deleted, unless there are more of them than transforms write.
+func (s *heldSeriesSet) drop(name string) {
+	if len(s.gone) < 2*s.limit() {
+		s.gone[name] = true
+	}
 }
 
 // StateBytes is the largest batch that holds a state, which is one of recent.MostColumns columns.
@@ -382,11 +405,13 @@ func numRows(m *source.Message) int {
 	return int(m.Record.NumRows())
 }
 
+const fingerprintLength = 16
+
 // fingerprint tells lists of features apart.
 func fingerprint(features []string) string {
 	h := sha256.New()
 	for _, name := range features {
 		fmt.Fprintf(h, "%d:%s", len(name), name)
 	}
-	return hex.EncodeToString(h.Sum(nil)[:8])
+	return hex.EncodeToString(h.Sum(nil)[:fingerprintLength/2])
 }

@@ -326,3 +326,54 @@ func TestStatesThatDoNotFit(t *testing.T) {
 		*last = was
 	}
 }
+
+// Who may write to the topic of states makes a take-over hold no more than twice the series that a partition keeps, each of no more than a state has.
+func TestStatesOfOthersAreBounded(t *testing.T) {
+	w := newSeriesWorld(t, modelkey.By{Place: modelkey.Key}, false, reject.NullRow)
+	w.calm(reject.NullRow)
+	own := w.newest()
+	state := w.states[len(w.states)-1]
+	forge := func(name string, offset int64) {
+		one := state
+		one.Key, one.Offset = []byte("g/events/0/"+name), int64(len(w.states))
+		one.Headers = headersOf(sink.Message{Headers: state.Headers})
+		one.Headers[0].Value = fmt.Append(nil, offset)
+		w.states = append(w.states, one)
+	}
+	for i := range 100 {
+		forge(fmt.Sprint("old", i), 1)
+		forge(fmt.Sprint("new", i), 1<<40)
+		forge(strings.Repeat("x", 601)+fmt.Sprint(i), 1)
+	}
+	for key := range own { // written again, as by transforms that go on
+		for _, r := range slices.Backward(w.states) {
+			if string(r.Key) == key {
+				r.Offset = int64(len(w.states))
+				w.states = append(w.states, r)
+				break
+			}
+		}
+	}
+	_, one := w.stage(reject.NullRow, 0)
+	if s := &one.series; len(s.all) != 2*w.most || len(s.gone) != 2*w.most {
+		t.Errorf("%d series and %d that are gone, of at most %d", len(s.all), len(s.gone), 2*w.most)
+	}
+	for key := range own {
+		if name := strings.TrimPrefix(key, "g/events/0/"); one.series.all[name] == nil {
+			t.Errorf("the oldest are kept, and not series %s", name)
+		}
+	}
+	for say, spoil := range map[string]func(r *source.Record){
+		"at most": func(r *source.Record) { r.Value = make([]byte, 1<<20) },
+		"has 17":  func(r *source.Record) { r.Headers[1].Value = make([]byte, 17) },
+	} {
+		forge("wide", 1)
+		last := &w.states[len(w.states)-1]
+		spoil(last)
+		stage := &Transform{TransformConfig: one.TransformConfig, Committed: one.Committed}
+		if _, err := stage.Rewind(t.Context()); err == nil || !strings.Contains(err.Error(), say) {
+			t.Errorf("%s: %v", say, err)
+		}
+		w.states = w.states[:len(w.states)-1]
+	}
+}
