@@ -52,6 +52,21 @@ func TestListsOfObjects(t *testing.T) {
 	}
 }
 
+// What counts up next to a list of objects is no feature, though no other column is there: the measurements are within the list.
+func TestCounterNextToAListOfObjects(t *testing.T) {
+	var rows, alone []string
+	for i := range 2 * minibatch.JudgedRows {
+		rows = append(rows, fmt.Sprintf(`{"count":%d,"metrics":[{"name":"t","value":%d.5}]}`, i, i*i%101))
+		alone = append(alone, fmt.Sprintf(`{"count":%d}`, i))
+	}
+	if columns, _ := surveyOf(t, rows...).Features(); len(columns) > 0 {
+		t.Errorf("%v", columns)
+	}
+	if columns, _ := surveyOf(t, alone...).Features(); len(columns) != 1 {
+		t.Errorf("%v, and there is nothing else", columns)
+	}
+}
+
 // Rows of a name and a number are of several things.
 func TestTall(t *testing.T) {
 	row := func(form string) (all []string) {

@@ -239,7 +239,9 @@ func (c *Column) count(value string) {
 func (s *Survey) Judge() []Judgement {
 	all := make([]Judgement, len(s.columns))
 	numbers, features, lists := 0, 0, 0
+	strict := false // columns that look like no features are none, even where no others are there
 	for i, c := range s.columns {
+		strict = strict || c.shape != "" // the measurements are within it
 		all[i] = Judgement{Column: c, Reason: c.named(s.Rows)}
 		if s.Without != "" && c.Name == s.Without {
 			all[i].Reason = "it says which model a row belongs to"
@@ -255,6 +257,7 @@ func (s *Survey) Judge() []Judgement {
 			}
 		}
 	}
+	strict = strict || features > 0
 	for i := range all {
 		j := &all[i]
 		switch {
@@ -266,7 +269,7 @@ func (s *Survey) Judge() []Judgement {
 		case j.Column.List:
 			j.Feature, j.Reason = true, "a list, whose elements are the features"
 		default:
-			if features > 0 {
+			if strict {
 				j.Reason = j.Column.valued(s.Rows)
 			}
 			j.Feature = j.Reason == ""
