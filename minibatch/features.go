@@ -363,8 +363,8 @@ func Choose(rec arrow.Record, columns []string) (Features, []Judgement, error) {
 	return ChooseWithout(rec, columns, "")
 }
 
-// ChooseWithout is Choose, but where columns is empty the column of one name is not chosen: it says which model a row
-// belongs to. A list next to it is chosen as if it stood alone.
+// ChooseWithout is Choose, but where columns is empty the column of one name is not chosen: it says whose row it is. A list
+// next to it is chosen as if it stood alone.
 func ChooseWithout(rec arrow.Record, columns []string, without string) (Features, []Judgement, error) {
 	var leftOut []Judgement
 	if len(columns) == 0 {
@@ -404,7 +404,7 @@ func propose(rec arrow.Record, without string) (columns []string, leftOut []Judg
 	}
 	switch {
 	case only:
-		return nil, nil, featureError(CodeNone, without, "is the only column of numbers, and says which model a row belongs to")
+		return nil, nil, featureError(CodeNone, without, "is the only column of numbers, and says whose row it is")
 	case len(lists) > 1:
 		return nil, nil, featureError(CodeAmbiguous, "", "%d list columns could be the features (%s): name one in source.features", len(lists), strings.Join(lists, ", "))
 	case len(reasons) > 0:
@@ -445,8 +445,7 @@ func emptyColumns(schema *arrow.Schema) []arrow.Array {
 	return columns
 }
 
-// ResolveRecordWithout is ResolveRecord, but where columns is empty the column of one name is not chosen: it says which model a row
-// belongs to.
+// ResolveRecordWithout is ResolveRecord, but where columns is empty the column of one name is not chosen: it says whose row it is.
 func ResolveRecordWithout(rec arrow.Record, columns []string, without string) (Features, error) {
 	columns, err := namedOr(rec.Schema(), columns, without)
 	if err != nil {

@@ -41,7 +41,7 @@ const (
 // The zero value is ready to use. A Survey depends on the records and their order alone.
 type Survey struct {
 	Nested  bool   // look at the columns within structs too; for the caller to set
-	Without string // a column that says which model a row belongs to, and is no feature; for the caller to set
+	Without string // a column that says whose row it is, and is no feature; for the caller to set
 	Rows    int    // rows of all records
 	columns []*Column
 	byName  map[string]*Column
@@ -244,7 +244,7 @@ func (s *Survey) Judge() []Judgement {
 		strict = strict || c.shape != "" // the measurements are within it
 		all[i] = Judgement{Column: c, Reason: c.named(s.Rows)}
 		if s.Without != "" && c.Name == s.Without {
-			all[i].Reason = "it says which model a row belongs to"
+			all[i].Reason = "it says whose row it is"
 		}
 		switch {
 		case all[i].Reason != "":

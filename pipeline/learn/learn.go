@@ -346,7 +346,7 @@ func (l *Learn) minibatches(ctx context.Context, all iter.Seq[minibatch.Minibatc
 
 // begin chooses the features of the first usable record, and creates the learner for them.
 func (l *Learn) begin(m *source.Message) error {
-	f, leftOut, err := minibatch.Choose(m.Record, l.Columns)
+	f, leftOut, err := minibatch.ChooseWithout(m.Record, l.Columns, l.Series.ColumnName())
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
@@ -26,8 +27,9 @@ import (
 // which the rows were read.
 type Sample struct {
 	neverPut
-	Columns  []string // source.features
-	Rows     int      // largest number of rows, ≥ 1
+	Columns  []string    // source.features
+	Series   modelkey.By // a column of it is no feature, as for Learn
+	Rows     int         // largest number of rows, ≥ 1
 	Stats    *stats.Stats
 	Log      *slog.Logger
 	Unusable Unusable
@@ -88,7 +90,7 @@ func (s *Sample) Do(_ context.Context, b source.Batch) (pipeline.Work, error) {
 
 func (s *Sample) take(m *source.Message) error {
 	if len(s.features.Names) == 0 {
-		f, leftOut, err := minibatch.Choose(m.Record, s.Columns)
+		f, leftOut, err := minibatch.ChooseWithout(m.Record, s.Columns, s.Series.ColumnName())
 		if err != nil {
 			return err
 		}

@@ -29,6 +29,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
 // seriesRow is a row of a test's stream, and the name of its series.
@@ -274,6 +275,40 @@ func TestSeriesThatNoRowBelongsTo(t *testing.T) {
 		if n := strings.Count(log.String(), "no row has a value of transform.series"); n != map[bool]int{true: 1}[c.says] {
 			t.Errorf("%s: said %d times of %d messages", c.by, n, c.messages)
 		}
+	}
+}
+
+// A column of numbers that says of which series a row is, is no feature where source.features is empty: for the learner, for a sample of a range and for a
+// transform that has no model yet.
+func TestTheColumnOfSeriesIsNoFeature(t *testing.T) {
+	by, want := modelkey.By{Place: modelkey.Column, Name: "unit"}, []string{"a", "b"}
+	d := fixtures.NewDecoder(t, format.Config{})
+	rec, err := d.Decode(t.Context(), []byte(`[{"unit":1,"a":0.5,"b":2},{"unit":2,"a":1.5,"b":-2}]`), "application/json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rec.Release()
+	m := source.Message{Partition: fixtures.Part(0), Record: rec}
+	l := &Learn{LearnConfig: LearnConfig{ModelID: "m", Learner: online.DefaultConfig(1), Series: by, Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now}}
+	l.reset(source.Offsets{})
+	if err := l.message(t.Context(), &m); err != nil || !slices.Equal(l.features.Names, want) {
+		t.Errorf("a learner learns %q: %v", l.features.Names, err)
+	}
+	s := &Sample{Series: by, Rows: 10, Stats: stats.NewStats(), Log: fixtures.Quiet()}
+	if err := s.take(&m); err != nil || !slices.Equal(s.features.Names, want) {
+		t.Errorf("a sample has %q: %v", s.features.Names, err)
+	}
+	tr := &transform.Transform{TransformConfig: transform.TransformConfig{
+		Topic: "out", Series: by, UntilModel: transform.PassThrough, Output: encode.OutputConfig{Column: "lca", Passthrough: true},
+		Follow: &models.Follow{ModelID: "m"}, Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
+	}}
+	work, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{m}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := fixtures.ReadStream(t, work.Messages[0].Whole())
+	if list := out.Column(out.Schema().FieldIndices("lca")[0]).DataType().(*arrow.FixedSizeListType); list.Len() != 2 {
+		t.Errorf("without a model there are %d coordinates", list.Len())
 	}
 }
 

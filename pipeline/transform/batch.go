@@ -624,7 +624,7 @@ func (t *Transform) withoutModel(ctx context.Context, p *pending) (value []byte,
 		t.counts.rejected(reject.ReasonNoModel, uint64(m.Record.NumRows()))
 		return nil, nil, nil
 	}
-	f, err := minibatch.ResolveRecord(m.Record, t.Columns)
+	f, err := minibatch.ResolveRecordWithout(m.Record, t.Columns, t.Series.ColumnName())
 	if err != nil {
 		return nil, nil, encode.Refused(m, err)
 	}

@@ -207,7 +207,8 @@ type inspection struct {
 
 // newInspection returns an inspection of the source of a configuration.
 func newInspection(c *config.Config, out io.Writer) *inspection {
-	return &inspection{by: c.Model.By, base: c.Snapshot.ModelID, columns: c.Source.Features, output: encode.NewOutput(system.OutputOf(c)), survey: minibatch.Survey{Nested: true, Without: c.Model.By.ColumnName()}, out: out}
+	without := cmp.Or(c.Model.By.ColumnName(), system.SeriesOf(c).ColumnName())
+	return &inspection{by: c.Model.By, base: c.Snapshot.ModelID, columns: c.Source.Features, output: encode.NewOutput(system.OutputOf(c)), survey: minibatch.Survey{Nested: true, Without: without}, out: out}
 }
 
 // of says which topic it is, if it may be another one than the source.
@@ -347,7 +348,7 @@ func (i *inspection) gather(rec arrow.Record, v *Verdict) {
 	features := i.modelFeatures(v)
 	if err == nil && features == nil {
 		var f minibatch.Features
-		if f, _, err = minibatch.ChooseWithout(rec, i.columns, i.by.ColumnName()); err == nil {
+		if f, _, err = minibatch.ChooseWithout(rec, i.columns, i.survey.Without); err == nil {
 			features = &f
 			i.chose(v, features)
 		}

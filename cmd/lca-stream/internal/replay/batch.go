@@ -11,6 +11,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
@@ -130,7 +131,7 @@ func (r *replay) sample(ctx context.Context) (*sampled, error) {
 	if r.config.Model.By.Keyed() {
 		return r.sampleOfOne(ctx)
 	}
-	stage := &learn.Sample{Columns: r.config.Source.Features, Rows: r.flags.rows(), Stats: r.stats, Log: r.log}
+	stage := &learn.Sample{Columns: r.config.Source.Features, Series: system.SeriesOf(r.config), Rows: r.flags.rows(), Stats: r.stats, Log: r.log}
 	loop := &pipeline.Loop{Source: r.watched(), Stage: stage, Sink: discard{}, Stats: r.stats, Log: r.log}
 	if err := errors.Join(loop.Run(ctx), ctx.Err()); err != nil {
 		return nil, err

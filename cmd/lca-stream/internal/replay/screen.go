@@ -75,7 +75,7 @@ func (r *replay) fitsFirst(b *source.Batch) error {
 		if rec == nil || rec.NumRows() == 0 {
 			continue
 		}
-		f, err := minibatch.ResolveRecord(rec, nil)
+		f, err := minibatch.ResolveRecordWithout(rec, nil, system.SeriesOf(r.config).ColumnName())
 		if err != nil {
 			continue
 		}
