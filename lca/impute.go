@@ -45,7 +45,7 @@ type impute struct {
 func (s *Scorer) Impute(ctx context.Context, x []float64, rows int) error {
 	f := &s.impute
 	f.sort(x, rows, s.dim)
-	if len(f.order) == 0 {
+	if len(f.order) == 0 || s.model.Young() {
 		return nil
 	}
 	s.pack()

@@ -28,7 +28,7 @@ type Model struct {
 	BL   *mat.Dense    // d×d_P; an empty mat.Dense when d_P = 0
 	// Ratio holds the eigenvalues e of I_G C_L I_G ascending: first the d_P of BL's columns, then the d_G of BG's.
 	Ratio []float64
-	W     *mat.Dense // d×d: y = W(x−μ), in Coordinates and Components
+	W     *mat.Dense // d×d: y = W(x−μ), in Coordinates and Components; nil of a Young model
 
 	// Neighbours are the centres of the Parzen part as x_j − Mean, N×d row-major: subtracted in float64, so that columns
 	// of seconds since 1970 keep their digits.
@@ -65,7 +65,7 @@ type Info struct {
 	Gated       uint64    // rows left out by the outlier gate
 	Copies      uint64    // pairs left out as near copies or the same record
 	Constant    []int     // indices of columns found constant
-	Wanted      uint64    // rows that a first model takes, where there were fewer when the set that it was learnt from ended; 0: there were enough
+	Wanted      uint64    // rows that a first model takes, where there were fewer when the set that it was learnt from ended, or of a Young model so far; 0: there were enough
 	Effective   float64   // mean effective number of neighbours exp(H(λ_i))
 	Choice      *Choice   // the last choice by the data; nil before the first
 	Drift       float64   // largest principal angle between the Parzen subspaces of this and the previous reference, radians
@@ -76,6 +76,9 @@ func (m *Model) parts() prop1.Parts { return prop1.Parts{BG: m.BG, BL: m.BL, Rat
 
 // shape is that of the kernels.
 func (m *Model) shape() kernel.Shape { return kernel.Shape{DOF: m.DOF} }
+
+// Young reports whether too few rows have come for a metric: Recent, Mean and Info are all there is, and no row is whitened.
+func (m *Model) Young() bool { return m.W == nil && m.Recent != nil }
 
 // Gaussian returns d_G, the number of columns of BG.
 func (m *Model) Gaussian() int { return prop1.Columns(m.BG) }
@@ -299,7 +302,7 @@ func (m *Model) LogDet() float64 {
 // so that y stays as steady as the aligned coordinates are. A model that is not aligned has no O,
 // and its aligned view is the symmetric one.
 func (m *Model) View(coords Coordinates, comps Components) (*Model, error) {
-	if m.Coordinates == coords && m.Components == comps {
+	if m.Coordinates == coords && m.Components == comps || m.Young() {
 		return m, nil
 	}
 	if coordinatesNames[coords] == "" || componentsNames[comps] == "" {

@@ -68,6 +68,9 @@ func (s *Scorer) Bytes() int {
 
 // Prepare makes what scores need, which otherwise the first call does; why: and what Why and Impute need.
 func (s *Scorer) Prepare(why bool) {
+	if s.model.Young() {
+		return
+	}
 	s.group()
 	if why {
 		s.pack()
@@ -107,6 +110,9 @@ func (s *Scorer) Renew(m *Model) {
 	s.groups.Clear()
 	s.few.Clear()
 	s.ForgetWhy()
+	if m.Young() {
+		return
+	}
 	if first {
 		s.whiten.Reserve(kernel.Aligned(kernel.ProjectionSize(s.dim, s.dim)), s.dim, s.dim)
 	}
@@ -213,10 +219,12 @@ func (s *Scorer) pack() {
 
 // PropagatesNonFinite reports whether a NaN or an infinity in x always shows in y. It is false where W skips
 // columns without weight.
-func (s *Scorer) PropagatesNonFinite() bool { return s.whiten.PropagatesNonFinite() }
+func (s *Scorer) PropagatesNonFinite() bool {
+	return !s.model.Young() && s.whiten.PropagatesNonFinite()
+}
 
 // Score writes y (rows×dim) and −log p (one per row) for the rows of x, which is row-major, and reports whether
-// all that it wrote is finite. Either of y and score may be nil.
+// all that it wrote is finite. Either of y and score may be nil. By a model that is Young all is 0.
 func (s *Scorer) Score(y, score []float32, x []float64, rows int) (finite bool) {
 	return scoreRows(s, y, score, x, rows)
 }
@@ -227,6 +235,11 @@ func (s *Scorer) Score32(y, score, x []float32, rows int) (finite bool) {
 }
 
 func scoreRows[X float32 | float64](s *Scorer, y, score []float32, x []X, rows int) (finite bool) {
+	if s.model.Young() {
+		clear(y)
+		clear(score)
+		return true
+	}
 	if y != nil {
 		kernel.Project(&s.whiten, y, &s.scratch, x, rows)
 	}

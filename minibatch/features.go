@@ -563,7 +563,7 @@ func featureError(code, column, format string, args ...any) *FeatureError {
 	return &FeatureError{Code: code, Column: column, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Reason is why a row cannot be used. If several apply, the first in this order is given: width, text, null, nan, inf.
+// Reason is why a row cannot be used. If several apply, the first in this order is given: width, text, null, nan, inf. ReasonYoung is no fault of a row.
 type Reason uint8
 
 // Reasons; the zero value is a good row.
@@ -574,6 +574,7 @@ const (
 	ReasonNaN          // a NaN feature
 	ReasonInf          // a feature that is +Inf or −Inf
 	ReasonText         // a feature that is text, or anything else but a number, in a column that may hold both
+	ReasonYoung        // too few rows have come for a metric: the row is scored with those before it alone
 )
 
 // String returns the label that metrics and headers use.
@@ -591,6 +592,8 @@ func (r Reason) String() string {
 		return "inf"
 	case ReasonText:
 		return "text"
+	case ReasonYoung:
+		return "young"
 	}
 	return fmt.Sprintf("reason(%d)", uint8(r))
 }

@@ -113,11 +113,11 @@ type Whitened struct {
 	P        []float32          // N probabilities of a score at least as high; nil: the model does not say, so that they are null
 	Recent   []float32          // N scores of the last rows of the row's series; nil: the model has none, so that they are null
 	RecentP  []float32          // their probabilities, nil with them; NaN, which is written as null: too little is known
-	NoRecent []bool             // N: neither of these is known, and both are null; nil: they are for all rows. The numbers are 0
+	NoRecent []bool             // N: neither of these is known, and both are null; nil: they are for all rows that are not invalid. The numbers are 0
 	Why      []lca.Gain         // as many gains for each row, the largest first; read where OutputConfig.Why is not 0
 	Features []string           // names of the columns in Why
 	Imputed  []int16            // how many features of each row were filled; nil: none
-	Invalid  []minibatch.Reason // why a row is null; read where there is a model
+	Invalid  []minibatch.Reason // why a row is null, except for what NoRecent says is known; read where there is a model
 	Models   []Origin           // the model of each row; nil: none has one. Read where OutputConfig.Models is set
 }
 

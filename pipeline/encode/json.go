@@ -195,7 +195,10 @@ func (o *JSONOutput) row(dst []byte, w *Whitened, i int, first bool) []byte {
 		dst = number(next(dst), w.P, i, null)
 	}
 	if o.config.Recent {
-		none := null || w.NoRecent != nil && w.NoRecent[i]
+		none := null
+		if w.NoRecent != nil {
+			none = w.NoRecent[i]
+		}
 		dst = number(next(dst), w.Recent, i, none)
 		dst = number(next(dst), w.RecentP, i, none)
 	}

@@ -301,7 +301,10 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 		o.appendFloats(w.P, n, valid, nulls)
 	}
 	if o.config.Recent {
-		valid, nulls := validWhere(valid, nulls, n, w.NoRecent != nil, func(i int) bool { return !w.NoRecent[i] })
+		valid, nulls := valid, nulls
+		if w.NoRecent != nil {
+			valid, nulls = validWhere(nil, 0, n, true, func(i int) bool { return !w.NoRecent[i] })
+		}
 		o.appendFloats(w.Recent, n, valid, nulls)
 		valid, nulls = validWhere(valid, nulls, n, hasNaN(w.RecentP), func(i int) bool { return w.RecentP[i] == w.RecentP[i] })
 		o.appendFloats(w.RecentP, n, valid, nulls)

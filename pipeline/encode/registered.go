@@ -154,11 +154,7 @@ const avroNull, avroSome = 0, 2
 // avro appends our fields of a record's only row to its body.
 func (o *RegisteredOutput) avro(dst []byte, w *Whitened) []byte {
 	if w.Y == nil || w.Invalid[0] != minibatch.ReasonNone {
-		fields := len(o.config.fields(w.K))
-		if o.config.Models {
-			fields -= 2
-		}
-		return o.avroModel(append(dst, make([]byte, fields)...), w) // null is 0
+		return o.avroModel(o.avroNull(dst, w), w)
 	}
 	if o.config.Layout == LayoutColumns {
 		for _, y := range w.Y {
@@ -178,14 +174,7 @@ func (o *RegisteredOutput) avro(dst []byte, w *Whitened) []byte {
 		dst = avroMaybe(dst, w.P)
 	}
 	if o.config.Recent {
-		score, p := w.Recent, w.RecentP
-		if w.NoRecent != nil && w.NoRecent[0] {
-			score, p = nil, nil
-		}
-		if hasNaN(p) {
-			p = nil
-		}
-		dst = avroMaybe(avroMaybe(dst, score), p)
+		dst = avroRecent(dst, w)
 	}
 	if o.config.Why > 0 {
 		dst = o.avroWhy(append(dst, avroSome), w)
@@ -198,6 +187,32 @@ func (o *RegisteredOutput) avro(dst []byte, w *Whitened) []byte {
 		dst = binary.AppendVarint(append(dst, avroSome), filled)
 	}
 	return o.avroModel(dst, w)
+}
+
+// avroNull appends the fields of a row without coordinates, of which the last rows may have a score, and leaves out those of its model.
+func (o *RegisteredOutput) avroNull(dst []byte, w *Whitened) []byte {
+	for _, f := range o.config.fields(w.K) {
+		switch f.Name {
+		case o.config.Column + "_model", o.config.Column + "_version", o.config.Column + "_recent_p":
+		case o.config.Column + "_recent_score":
+			dst = avroRecent(dst, w)
+		default:
+			dst = append(dst, avroNull)
+		}
+	}
+	return dst
+}
+
+// avroRecent appends the score of the last rows, and its probability.
+func avroRecent(dst []byte, w *Whitened) []byte {
+	score, p := w.Recent, w.RecentP
+	if none := w.Y == nil || w.Invalid[0] != minibatch.ReasonNone; none && w.NoRecent == nil || w.NoRecent != nil && w.NoRecent[0] {
+		score, p = nil, nil
+	}
+	if hasNaN(p) {
+		p = nil
+	}
+	return avroMaybe(avroMaybe(dst, score), p)
 }
 
 // avroMaybe appends the first of some numbers, or null where there are none.

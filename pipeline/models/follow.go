@@ -194,7 +194,7 @@ func (f *Follow) choose() error {
 	f.current.Store(in)
 	f.Stats.SetCurrentModel(in, turned(now, in))
 	f.sayModel(now, in)
-	if s.Model.Scores == nil {
+	if s.Model.Scores == nil && !s.Model.Young() {
 		f.Log.Warn("the current model was published without the scores of its neighbours, as in snapshot format 1: lca_p is null until the next model", "version", s.Version)
 	}
 	return nil
@@ -206,14 +206,19 @@ const ModelEvery = time.Minute
 // sayModel logs the first model, and then at most one newer model per minute.
 func (f *Follow) sayModel(before, now *stats.PublishedModel) {
 	text := "a model is here"
+	grown := before != nil && before.Model.Young() && !now.Model.Young()
 	switch {
-	case before != nil && time.Since(f.said) < ModelEvery:
+	case before != nil && time.Since(f.said) < ModelEvery && !grown:
 		return
 	case before != nil:
 		text = "a newer model is here"
 	}
 	f.said = time.Now()
 	m := now.Model
+	if young := now.Young(); young != "" {
+		f.Log.Info(text, "model_id", now.ModelID, "version", now.Version, "published", now.Time, "because", young)
+		return
+	}
 	about := []any{"model_id", now.ModelID, "version", now.Version, "published", now.Time, "d_parzen", m.Parzen(), "d_gaussian", m.Gaussian()}
 	if nll := m.Info.NLL; nll == nll { // not of a first model: no row has come after those that it was made of
 		about = append(about, "nll", fmt.Sprintf("%.4g", nll), "gaussian_nll", fmt.Sprintf("%.4g", m.Info.GaussianNLL))

@@ -210,6 +210,10 @@ func (t *Transform) whiten(ctx context.Context) (w encode.Whitened, err error) {
 	if err := t.coordinates(ctx, &w); err != nil {
 		return w, err
 	}
+	if t.model.Model.Young() {
+		t.young(&w)
+		return w, nil
+	}
 	w.Invalid, w.Imputed = q.invalid, t.imputed()
 	t.probabilities(&w)
 	return w, t.explain(ctx, &w)

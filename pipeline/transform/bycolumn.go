@@ -352,6 +352,9 @@ func (c *columnRows) place(t *KeyedTransform, w *encode.Whitened, first int, g *
 		row := first + i
 		all.Invalid[row] = w.Invalid[j]
 		all.Models[row] = encode.Origin{ID: g.model.ModelID, Version: g.model.Version}
+		if w.Recent != nil && (w.Invalid[j] == minibatch.ReasonNone || w.NoRecent != nil && !w.NoRecent[j]) {
+			all.Recent[row], all.RecentP[row], all.NoRecent[row] = w.Recent[j], w.RecentP[j], false
+		}
 		if w.Invalid[j] != minibatch.ReasonNone {
 			continue
 		}
@@ -361,9 +364,6 @@ func (c *columnRows) place(t *KeyedTransform, w *encode.Whitened, first int, g *
 		}
 		if w.P != nil {
 			all.P[row] = w.P[j]
-		}
-		if w.Recent != nil {
-			all.Recent[row], all.RecentP[row], all.NoRecent[row] = w.Recent[j], w.RecentP[j], false
 		}
 		if w.Imputed != nil {
 			all.Imputed[row] = w.Imputed[j]

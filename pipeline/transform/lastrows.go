@@ -45,6 +45,23 @@ func (t *Transform) lastRows(w *encode.Whitened, x []float64, first int) {
 	}
 }
 
+// young leaves of the rows of the queue what a model knows that is young, and has no W yet: the scores of their last rows. All else is null.
+func (t *Transform) young(w *encode.Whitened) {
+	q := &t.queue
+	w.NoRecent = make([]bool, q.rows)
+	for i, reason := range q.invalid {
+		w.NoRecent[i] = w.Recent == nil || reason != minibatch.ReasonNone
+		if reason == minibatch.ReasonNone {
+			q.invalid[i] = minibatch.ReasonYoung
+		}
+	}
+	w.Invalid, w.Imputed = q.invalid, t.imputed()
+	if t.Output.P { // rows of one message may have other models
+		w.P = t.made.numbers.take(q.rows)
+		clear(w.P)
+	}
+}
+
 // lastRows32 is lastRows for the rows that were whitened from where they lie, a slice at a time.
 func (t *Transform) lastRows32(w *encode.Whitened) {
 	if w.Recent == nil {

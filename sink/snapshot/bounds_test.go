@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/sink"
 )
 
@@ -84,7 +85,7 @@ func TestAssemblerAccepts(t *testing.T) {
 
 // stray is a chunk of a version that never becomes whole: right in all that is checked.
 func stray(slot, index int, value []byte) sink.Message {
-	s := Snapshot{ModelID: "default", Version: 9_999_999}
+	s := Snapshot{Model: new(lca.Model), ModelID: "default", Version: 9_999_999}
 	return sink.Message{
 		Key: place{s.ModelID, slot, PartNeighbours, index}.key(), Value: value, Headers: s.headers(PartNeighbours, index, index+2, value),
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"unsafe"
 
@@ -198,11 +199,12 @@ func (d *decoder) finish() (*Snapshot, error) {
 	if s == nil {
 		return nil, errors.New("snapshot: no bytes")
 	}
-	if err := d.table.fill(s.Model); err != nil {
+	text, _ := d.metadata.get(formatKey)
+	if err := d.table.fill(s.Model, text == strconv.Itoa(formatYoung)); err != nil {
 		return nil, err
 	}
 	s.Model.Neighbours = d.neighbours
-	if text, _ := d.metadata.get(formatKey); text == "1" {
+	if text == "1" {
 		centreNeighbours(s.Model)
 	}
 	if len(d.scores) > 0 {
@@ -213,6 +215,9 @@ func (d *decoder) finish() (*Snapshot, error) {
 	}
 	if err := d.fillRecent(s.Model); err != nil {
 		return nil, err
+	}
+	if young := text == strconv.Itoa(formatYoung); young != s.Model.Young() {
+		return nil, fmt.Errorf("snapshot: format %s, and young is %t of what is there: something is missing", text, s.Model.Young())
 	}
 	err := d.metadata.eachField(func(f *field, text string, ok bool) error {
 		if ok && f.set == nil && text != f.get(s) {

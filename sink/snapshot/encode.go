@@ -268,14 +268,14 @@ func (t *table) addSymmetric(kind string, c *mat.SymDense) {
 	}
 }
 
-// fill copies the rows into a model whose Dim is set. Unknown kinds are ignored. What the model gets is memory of t.
-func (t *table) fill(m *lca.Model) error {
+// fill copies the rows into a model whose Dim is set. Unknown kinds are ignored. What the model gets is memory of t. One that is young has no W.
+func (t *table) fill(m *lca.Model, young bool) error {
 	rows, err := t.byIndex()
 	if err != nil {
 		return err
 	}
 	for _, k := range []int{atMean, atWhiten} {
-		if len(rows[k]) == 0 {
+		if len(rows[k]) == 0 && (k == atMean || !young) {
 			return fmt.Errorf("snapshot: the model part has no row of kind %q", rowKinds[k])
 		}
 	}
@@ -286,7 +286,9 @@ func (t *table) fill(m *lca.Model) error {
 	t.numbers, t.squares = slices.Grow(t.numbers[:0], len(t.vector)-squares+ratios), slices.Grow(t.squares[:0], squares)
 	m.Mean = t.take(t.d)
 	copy(m.Mean, t.row(rows[atMean][0]))
-	m.W = t.dense(rows[atWhiten])
+	if m.W = nil; len(rows[atWhiten]) > 0 {
+		m.W = t.dense(rows[atWhiten])
+	}
 	m.BL, m.BG = t.columns(rows[atParzen]), t.columns(rows[atGaussian])
 	m.Ratio = nil
 	if ratios > 0 {

@@ -57,6 +57,9 @@ func Export(w io.Writer, s *Snapshot, f Format) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
+	if young := s.Young(); young != "" {
+		return fmt.Errorf("snapshot: %s has no place for this model: %s", f, young)
+	}
 	write, ok := map[Format]func(io.Writer, *arrays) error{
 		FormatNPZ: writeNPZ, FormatSafetensors: writeSafetensors, FormatONNX: writeONNX, FormatJSON: writeJSON,
 	}[f]

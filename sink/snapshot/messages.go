@@ -21,6 +21,7 @@ const (
 	headerCRC     = "lca-crc32c"
 	headerGroup   = "lca-group"    // left out if not known
 	headerBy      = "lca-model-by" // left out for the model of all rows
+	headerYoung   = "lca-young"    // true; left out for a model that whitens
 
 	contentType = "application/vnd.apache.arrow.stream"
 )
@@ -103,6 +104,9 @@ func (s *Snapshot) headers(part string, i, n int, value []byte) []source.Header 
 	}
 	if s.By != "" {
 		headers = append(headers, text(headerBy, s.By))
+	}
+	if s.Model.Young() {
+		headers = append(headers, text(headerYoung, "true"))
 	}
 	return headers
 }

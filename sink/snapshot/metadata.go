@@ -14,8 +14,17 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// format is the newest format, and the one that is written.
-const format = 2
+const (
+	format      = 2 // of models
+	formatYoung = 3 // of young ones, which earlier programs do not read; the newest
+)
+
+func (s *Snapshot) format() int {
+	if s.Model.Young() {
+		return formatYoung
+	}
+	return format
+}
 
 // field is one key of the metadata: how it is read from a snapshot, and how it is stored in one. Parsing requires the
 // keys that the documented format requires; the others have a zero value.
@@ -66,6 +75,7 @@ func allFields() []field {
 		counted("lca.scores", func(s *Snapshot) int { return len(sorted(model(s))) }),
 		{"lca.tail", false, func(s *Snapshot) string { return tailJSON(model(s).Scores) }, func(s *Snapshot, v string) error { return parseTail(model(s), v) }, nil},
 		{"lca.recent", false, func(s *Snapshot) string { return recentText(model(s).Recent) }, func(s *Snapshot, v string) error { return parseRecent(model(s), v) }, nil},
+		only(field{"lca.young", false, func(s *Snapshot) string { return strconv.FormatBool(model(s).Young()) }, nil, nil}, "false"),
 		{"lca.choice", false, func(s *Snapshot) string { return choiceJSON(info(s).Choice) }, func(s *Snapshot, v string) (err error) { info(s).Choice, err = parseChoice(v); return err }, func(to, from *Snapshot) { info(to).Choice = info(from).Choice }},
 		float("lca.effective_neighbours", func(s *Snapshot) *float64 { return &info(s).Effective }),
 		float("lca.drift", func(s *Snapshot) *float64 { return &info(s).Drift }),
@@ -235,7 +245,7 @@ func (s *Snapshot) Metadata() map[string]string {
 
 // metadata returns a chunk's schema metadata: the known keys in their order, then the extra ones sorted.
 func (s *Snapshot) metadata(part string) *arrow.Metadata {
-	keys, values := []string{formatKey, partKey}, []string{strconv.Itoa(format), part}
+	keys, values := []string{formatKey, partKey}, []string{strconv.Itoa(s.format()), part}
 	for _, f := range fields {
 		if v := f.get(s); v != leftOut {
 			keys, values = append(keys, f.key), append(values, v)
@@ -290,9 +300,9 @@ func (k *memo) metadata(m pairs) (*Snapshot, error) {
 	}
 	switch f, err := strconv.Atoi(text); {
 	case err != nil || f < 1:
-		return nil, fmt.Errorf("snapshot: format %q is none: this program reads formats up to %d", text, format)
-	case f > format:
-		return nil, fmt.Errorf("snapshot: %w: format %d, and this program reads formats up to %d, use a newer one", ErrNewer, f, format)
+		return nil, fmt.Errorf("snapshot: format %q is none: this program reads formats up to %d", text, formatYoung)
+	case f > formatYoung:
+		return nil, fmt.Errorf("snapshot: %w: format %d, and this program reads formats up to %d, use a newer one", ErrNewer, f, formatYoung)
 	}
 	s := &Snapshot{Model: &lca.Model{}}
 	s.Model.Info.NLL, s.Model.Info.GaussianNLL = math.NaN(), math.NaN()

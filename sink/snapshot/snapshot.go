@@ -51,6 +51,18 @@ func (s *Snapshot) LearntFrom() (topic string) {
 	return topic
 }
 
+// Young says how far a young model is, see [lca.Model.Young]; "" of one that is not.
+func (s *Snapshot) Young() string {
+	switch i := s.Model.Info; {
+	case !s.Model.Young():
+		return ""
+	case i.Wanted > i.Rows:
+		return fmt.Sprintf("young: %d rows so far; the row score comes after %d rows", i.Rows, i.Wanted)
+	default:
+		return fmt.Sprintf("young: %d rows so far; the row score comes later", i.Rows)
+	}
+}
+
 // Validate returns the reason why a snapshot may not be written. Readers check it too, so that they never get a model
 // with NaN or of contradictory sizes.
 func (s *Snapshot) Validate() error {
