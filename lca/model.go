@@ -78,7 +78,7 @@ func (m *Model) parts() prop1.Parts { return prop1.Parts{BG: m.BG, BL: m.BL, Rat
 func (m *Model) shape() kernel.Shape { return kernel.Shape{DOF: m.DOF} }
 
 // Young reports whether too few rows have come for a metric: Recent, Mean and Info are all there is, and no row is whitened.
-func (m *Model) Young() bool { return m.W == nil && m.Recent != nil }
+func (m *Model) Young() bool { return m.Recent != nil && m.W == nil && len(m.Ratio) == 0 }
 
 // Gaussian returns d_G, the number of columns of BG.
 func (m *Model) Gaussian() int { return prop1.Columns(m.BG) }

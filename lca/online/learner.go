@@ -523,7 +523,7 @@ func (l *Learner) Quarantined() int {
 // Frozen is what a learner has learnt up to one row. The learner may go on meanwhile: with many columns a model takes as
 // long as several minibatches, a split and a rotation of its own, and Frozen.Model may run on another goroutine.
 type Frozen struct {
-	learner *Learner   // only what a model follows from; it cannot learn
+	learner *Learner   // only what a model follows from; it cannot learn. nil: the model is young
 	model   *lca.Model // without what takes long
 }
 
@@ -569,6 +569,9 @@ func (l *Learner) frozen() *Learner {
 // Model returns the model of Learner.Model at the row of Freeze. It is called once.
 func (f *Frozen) Model() (*lca.Model, error) {
 	l, m := f.learner, f.model
+	if l == nil {
+		return m, nil
+	}
 	l.work = linalg.Borrow()
 	defer l.work.Return()
 	l.metric.current(l.cl, l.cl, l.cfg.Dim, l.work)

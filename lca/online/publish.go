@@ -22,6 +22,32 @@ func (l *Learner) Model() (*lca.Model, error) {
 	return f.Model()
 }
 
+// EvaluatorRows returns the rows behind the newest evaluator of the last rows, 0 where there is none yet.
+func (l *Learner) EvaluatorRows() uint64 {
+	if e := l.recent.evaluator(); e != nil {
+		return e.Learnt
+	}
+	return 0
+}
+
+// FreezeYoung is Freeze of a model that is Young, for as long as Freeze returns ErrWarmup. It returns ErrWarmup before the first evaluator of the last rows.
+func (l *Learner) FreezeYoung() (*Frozen, error) {
+	e := l.recent.evaluator()
+	if e == nil {
+		return nil, ErrWarmup
+	}
+	waiting, _ := l.Waiting()
+	m := &lca.Model{
+		Dim: l.cfg.Dim, Mean: e.Centre, BG: new(mat.Dense), BL: new(mat.Dense), Recent: e,
+		Kind: l.cfg.Kind, Metric: l.cfg.Metric, Kernel: l.cfg.Kernel, DOF: l.cfg.DOF, Coordinates: l.cfg.Coordinates, Components: l.cfg.Components,
+		Info: lca.Info{
+			Rows: l.counts.Rows, Gated: l.counts.Gated, Minibatch: l.cfg.Minibatch, Wanted: uint64(waiting.Wanted),
+			NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(),
+		},
+	}
+	return &Frozen{model: m}, nil
+}
+
 // toTarget corrects the width of a C_L from the pool's rows to Config.TargetRows. The split must have been found before: by a
 // narrower C_L, directions of noise would be Parzen.
 func (l *Learner) toTarget(cl []float64, parzen int) {

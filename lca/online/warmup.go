@@ -408,7 +408,7 @@ func ownPart(half, w, d float64) float64 {
 
 // WarmStart makes the model what has been learnt so far, so that a stream goes on from a snapshot
 // without its learner's state: μ, C_G, C_L, the pool, the memory n and what scores the last rows are the model's, and series begin. The learner
-// must be fresh. Near copies take care of rows that the snapshot's pool holds and that come again,
+// must be fresh. Of a model that is Young, that is what scores the last rows and no more. Near copies take care of rows that the snapshot's pool holds and that come again,
 // since a snapshot knows no identities.
 func (l *Learner) WarmStart(m *lca.Model) error {
 	d := l.cfg.Dim
@@ -417,6 +417,11 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 		return fmt.Errorf("lca: warm start: model of %d columns, learner of %d", m.Dim, d)
 	case l.counts.Rows > 0:
 		return errors.New("lca: warm start: the learner has learnt already: make a new one")
+	case m.Young():
+		if l.counts.Rows = m.Info.Rows; l.recent.learner != nil {
+			l.recent.learner = recent.Resume(m.Recent)
+		}
+		return nil
 	case len(m.Neighbours) < d*2 || len(m.Neighbours)%d != 0:
 		return errors.New("lca: warm start: the model has no neighbours: import its neighbours part too")
 	}

@@ -45,7 +45,7 @@ func TestAlarms(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(versions[0], []uint64{200, 450, 700, 950, 1050, 1550}) || !slices.Equal(versions[0], versions[1]) {
+	if !slices.Equal(versions[0], []uint64{100, 150, 200, 450, 700, 950, 1050, 1550}) || !slices.Equal(versions[0], versions[1]) {
 		t.Errorf("snapshots of versions %v", versions)
 	}
 }

@@ -129,7 +129,11 @@ func (l *Learn) endHistory() error {
 	if l.state.History == nil || l.historyLeft() > 0 {
 		return nil
 	}
-	if err := l.publish(true); err != nil || l.state.Published == 0 {
+	publish := func() error { return l.publish(true) }
+	if l.young() {
+		publish = l.publishYoung
+	}
+	if err := publish(); err != nil || l.state.Published == 0 {
 		return err // the backlog was too short for a model
 	}
 	l.Log.Info("the history is learnt", "model_id", l.ModelID, "rows", l.state.Published)

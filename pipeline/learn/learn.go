@@ -26,7 +26,8 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// LearnConfig says what is learnt and when it is published. A snapshot is due by rows at a minibatch boundary, which
+// LearnConfig says what is learnt and when it is published. Until there are rows enough for a first model, each evaluator of the last rows makes a young
+// snapshot due, which has nothing else; after that a snapshot is due by rows at a minibatch boundary, which
 // depends on the data only, and so it is at an alarm of the learner. The clock may publish one in between, from the same state and without changing it
 // (invariant 3).
 type LearnConfig struct {
@@ -113,7 +114,7 @@ type Learn struct {
 // pauses: without it the last rows would not be published before the next ones came.
 func (l *Learn) Do(ctx context.Context, b source.Batch) (pipeline.Work, error) {
 	// The first model is not put off: behind a fast stream, a transform that waits for it would wait forever.
-	l.skip.measure(l.SkipWhenBehind && l.state.Snapshots > 0, l.Lag)
+	l.skip.measure(l.SkipWhenBehind && l.state.Snapshots > 0 && !l.young(), l.Lag)
 	defer l.dropSnapshot() // after an error; otherwise there is none
 	for i := range b.Messages {
 		if err := l.message(ctx, &b.Messages[i]); err != nil {
@@ -156,18 +157,20 @@ func (l *Learn) Finish(ctx context.Context) (pipeline.Work, error) {
 		if err := l.learnRest(ctx); err != nil {
 			return pipeline.Work{}, err
 		}
+		if l.state.Published == l.version() && l.state.Snapshots > 0 { // a model that was made at the last row is replaced by what the end makes of it
+			l.state.Published, l.state.Snapshots = 0, l.state.Snapshots-1
+		}
 		choice, err := l.learner.EndOfSet()
 		if err != nil {
 			return pipeline.Work{}, err
 		}
 		logChoice(l.Log, choice, l.ModelID, l.learner.Info().Rows)
 		l.saySeries(true)
-		l.state.Published = 0 // a model that was made at the last row is replaced by what the end has made of it
+		if l.waits() {
+			return pipeline.Work{}, l.noModel()
+		}
 		if err := l.publish(true); err != nil {
 			return pipeline.Work{}, err
-		}
-		if l.state.Published == 0 {
-			return pipeline.Work{}, l.noModel()
 		}
 	}
 	return l.work(ctx)
@@ -385,7 +388,7 @@ func (l *Learn) minibatch(ctx context.Context, mb minibatch.Minibatch) error {
 	if err := l.learner.Await(ctx, mb.Rows); err != nil {
 		return err
 	}
-	start := time.Now()
+	start, evaluator := time.Now(), l.learner.EvaluatorRows()
 	step, err := l.learner.LearnSeries(mb.X, mb.IDs, mb.Partitions, mb.Series)
 	if err != nil {
 		return fmt.Errorf("pipeline: learn: %w", err)
@@ -399,15 +402,23 @@ func (l *Learn) minibatch(ctx context.Context, mb minibatch.Minibatch) error {
 	l.skipped.learnt += uint64(mb.Rows)
 	l.sinceRows += uint64(mb.Rows)
 	l.note()
-	switch {
-	case l.historyLeft() > 0 || !l.dueByRows() && !changed(step):
+	if l.historyLeft() > 0 || !l.dueByRows() && !changed(step) {
 		return nil
-	case l.oneOfMany: // small models, and the learner's memory is another's in a moment
-		return l.publish(true)
-	default:
-		return l.beginSnapshot(true)
 	}
+	if l.young() {
+		if l.learner.EvaluatorRows() == evaluator {
+			return nil
+		}
+		return l.publishYoung()
+	}
+	if l.oneOfMany { // small models, and the learner's memory is another's in a moment
+		return l.publish(true)
+	}
+	return l.beginSnapshot(l.learner.Freeze, true)
 }
+
+// young reports whether what is published is a young model, if anything is: its successor is the first by rows, and its parent is none.
+func (l *Learn) young() bool { return l.learner != nil && l.state.Parent <= l.state.Base && l.waits() }
 
 // dueByRows depends only on the rows learnt: the first model, every doubling, then every multiple. With snapshots by
 // time only, the first model is still due by rows, because transforms wait for it.
@@ -440,7 +451,18 @@ type unfinished struct {
 // publish makes a snapshot of the learner, unless this version exists already: a stream that pauses calls it
 // repeatedly, and a model is expensive to make.
 func (l *Learn) publish(byRows bool) error {
-	if err := l.beginSnapshot(byRows); err != nil {
+	if l.learner == nil {
+		return nil
+	}
+	if err := l.beginSnapshot(l.learner.Freeze, byRows); err != nil {
+		return err
+	}
+	return l.endSnapshot()
+}
+
+// publishYoung is publish of a young model.
+func (l *Learn) publishYoung() error {
+	if err := l.beginSnapshot(l.learner.FreezeYoung, false); err != nil {
 		return err
 	}
 	return l.endSnapshot()
@@ -448,14 +470,14 @@ func (l *Learn) publish(byRows bool) error {
 
 // beginSnapshot is the first half of publish: what depends on the learner's state. The rest is made on another goroutine
 // from a copy of that, so that the snapshot is the same however far the learner is when it is done.
-func (l *Learn) beginSnapshot(byRows bool) error {
-	if l.learner == nil || l.version() <= l.state.Published {
+func (l *Learn) beginSnapshot(freeze func() (*online.Frozen, error), byRows bool) error {
+	if l.version() <= l.state.Published {
 		return nil
 	}
 	if err := l.endSnapshot(); err != nil { // the slots of one follow from those of the one before
 		return err
 	}
-	frozen, err := l.learner.Freeze()
+	frozen, err := freeze()
 	if errors.Is(err, online.ErrWarmup) {
 		return nil
 	}

@@ -196,7 +196,10 @@ func (l *Learn) adopt(ctx context.Context) error {
 		if err := l.sameMetric(newest); err != nil {
 			return err
 		}
-		l.state.Snapshots, l.state.Published, l.state.Parent = newest.Number+1, newest.Version, newest.Version
+		l.state.Snapshots, l.state.Published = newest.Number+1, newest.Version
+		if !newest.Model.Young() {
+			l.state.Parent = newest.Version
+		}
 	}
 	return nil
 }
@@ -218,7 +221,9 @@ func (l *Learn) warm(learner *online.Learner, features []string) error {
 	if err := learner.WarmStart(&model); err != nil {
 		return fmt.Errorf("snapshot %d of model %q: %w", s.Version, s.ModelID, err)
 	}
-	l.state.Published, l.state.Parent = model.Info.Rows, model.Info.Rows
+	if l.state.Published = model.Info.Rows; !model.Young() {
+		l.state.Parent = model.Info.Rows
+	}
 	l.Log.Info("going on from a snapshot", "model_id", s.ModelID, "version", s.Version)
 	return nil
 }

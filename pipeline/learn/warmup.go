@@ -20,7 +20,7 @@ import (
 // waiting returns what the first model waits for, nil if there is a model.
 func (l *Learn) waiting() *stats.Waiting {
 	switch {
-	case l.state.Published > 0:
+	case l.state.Published > 0 && !l.young():
 		return nil
 	case l.historyLeft() > 0:
 		return &stats.Waiting{Kind: stats.WaitsForHistory, Reason: fmt.Sprintf("the history is learnt first, %d records of it are left", l.historyLeft())}
@@ -103,7 +103,11 @@ func (l *Learn) sayWaiting(now time.Time) {
 	if w.Kind == stats.WaitsForUsableMessages || w.Kind == stats.WaitsForValidRows && w.Rows == 0 || w.Kind == stats.WaitsForVariation {
 		log = l.Log.Warn // more of the same rows will not do
 	}
-	log("there is no model yet", "model_id", l.ModelID, "rows", w.Rows, "wanted", w.Wanted, "because", because)
+	text := "there is no model yet"
+	if l.shown() > 0 {
+		text = "there is no model yet but a young one, which scores the last rows alone"
+	}
+	log(text, "model_id", l.ModelID, "rows", w.Rows, "wanted", w.Wanted, "because", because)
 }
 
 // Unusable counts what a replay read but could not learn from.

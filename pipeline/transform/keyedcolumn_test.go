@@ -260,15 +260,17 @@ func rowAlone(t *testing.T, c TransformConfig, s *snapshot.Snapshot, m source.Me
 func TestModelsInAvro(t *testing.T) {
 	const schema = `{"type":"record","name":"Row","fields":[{"name":"machine","type":["null","string"]},{"name":"a","type":"double"},{"name":"b","type":"double"},{"name":"c","type":"double"}]}`
 	topic := newKeyedTopic(t, 2)
-	topic.publish(snapshotOf(modelsOf(t, 1)[0], "x", 3))
+	one := modelsOf(t, 1)[0]
+	topic.publish(snapshotOf(one, "x", 3))
+	topic.publish(snapshotOf(fixtures.Young(one), "young", 4))
 	s := &schemaStore{schemas: map[int]*format.Schema{7: {ID: 7, Type: format.SchemaAvro, Text: schema}}}
 	var inputs []source.Message
-	for _, machine := range []any{"x", "y", nil} {
+	for _, machine := range []any{"x", "y", nil, "young"} {
 		inputs = append(inputs, s.named(t, 7, avroBody(t, schema, map[string]any{"machine": machine, "a": 1.5, "b": 2.5, "c": 3.5})))
 	}
 	for _, layout := range encode.Layouts() {
 		whiten := func(f encode.Format) (out []sink.Message) {
-			config := keyedConfig(encode.OutputConfig{Format: f, Passthrough: true, Score: true, P: true, Why: 1, Models: true, Layout: layout}, reject.NullRow, PassThrough)
+			config := keyedConfig(encode.OutputConfig{Format: f, Passthrough: true, Score: true, P: true, Recent: true, Why: 1, Models: true, Layout: layout}, reject.NullRow, PassThrough)
 			config.Registry = s
 			models := keyedModels(t, topic, modelkey.By{Place: modelkey.Column, Name: "machine"}, 1<<20)
 			if err := models.CatchUp(t.Context(), 0); err != nil {
@@ -293,7 +295,7 @@ func TestModelsInAvro(t *testing.T) {
 				t.Fatalf("%v: %v, %d bytes left", layout, err, len(rest))
 			}
 			rec := fixtures.ReadStream(t, arrows[k].Value)
-			if want := any("m/0/x"); k == 0 && (row["lca_model"] != want || row["lca_version"] != int64(3)) || k > 0 && row["lca_model"] != nil || len(row) != int(rec.NumCols()) {
+			if want := any("m/0/x"); k == 0 && (row["lca_model"] != want || row["lca_version"] != int64(3)) || (k == 1 || k == 2) && row["lca_model"] != nil || (k == 3) != (row["lca_score"] == nil && row["lca_recent_score"] != nil) || len(row) != int(rec.NumCols()) {
 				t.Errorf("%v, row %d: %v", layout, k, row)
 			}
 			for j, f := range rec.Schema().Fields() {

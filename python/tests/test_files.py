@@ -27,6 +27,11 @@ def test_both_formats_are_read():
     assert np.isnan(first.p_of_score([0.0, 9.0])).all() and np.isfinite(second.p_of_score([0.0, 9.0])).all()
 
 
+def test_a_young_model_says_so():
+    with pytest.raises(lca_stream.FormatError, match="young: 128 rows so far; the row score comes after 3000 rows"):
+        lca_stream.read_model(SNAPSHOTS / "format3.arrows")
+
+
 def test_a_cut_file_is_refused(learnt):
     _, path, _ = learnt
     data = path.read_bytes()

@@ -2,6 +2,8 @@ package snapshot
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/sink"
 )
 
@@ -86,6 +89,43 @@ func TestYoungIsWhole(t *testing.T) {
 	table := tableOf(s.Model)
 	if err := table.fill(new(lca.Model), false); err == nil || !strings.Contains(err.Error(), `no row of kind "whiten"`) {
 		t.Error("a model without a metric:", err)
+	}
+}
+
+// A young snapshot as it was first written is read, and is written so to the byte.
+func TestYoungGolden(t *testing.T) {
+	e := &recent.Evaluator{
+		Dim: 2, Learnt: 128, Centre: []float64{1e9, -0.1}, Scale: []float64{2, 0.3}, Constant: []bool{false, true},
+		Charts: recent.Gaussian{Mean: []float64{1, 2, 3, 4, 5, 1.0 / 3}}, Row: recent.Gaussian{Mean: []float64{7, 8}, Factor: []float32{1, -2, 0.7}},
+		Scores: recent.Distribution{Low: 200, Weights: []float64{1, 0, 31.7}, Sum: 32.7}, First: recent.Distribution{Low: 256, Weights: []float64{50}, Sum: 50},
+	}
+	e.Deviations = recent.Gaussian{Mean: e.Charts.Mean[4:], Factor: []float32{0.1, 0.2, 0.3}}
+	for i := range 21 {
+		e.Charts.Factor = append(e.Charts.Factor, float32(i)/7)
+	}
+	s := young(t, 128)
+	s.Features, s.Model.Dim, s.Model.Mean, s.Model.Recent = []string{"a", "b"}, 2, e.Centre, e
+	s.Model.Info.Constant = []int{1}
+	var now bytes.Buffer
+	if err := WriteFile(&now, s); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join("testdata", "format3.arrows")
+	if *update {
+		if err := os.WriteFile(path, now.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadFile(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := diff(s, got); text != "" || !bytes.Equal(data, now.Bytes()) {
+		t.Errorf("the bytes are the same: %t; %s", bytes.Equal(data, now.Bytes()), text)
 	}
 }
 

@@ -29,8 +29,11 @@ class Model:
     def __init__(self, version, model, neighbours, scores, last_rows=None):
         meta = {k.decode(): v.decode() for k, v in (model.schema.metadata or {}).items()}
         self.version, self.meta, self.d = version, meta, int(meta["lca.d"])
-        if int(meta["lca.format"]) not in (1, 2):
+        if int(meta["lca.format"]) not in (1, 2, 3):
             raise ValueError(f"format {meta['lca.format']}")
+        self.young = meta.get("lca.young") == "true"  # it scores the last rows, and nothing else
+        if self.young != (meta["lca.format"] == "3"):
+            raise ValueError(f"format {meta['lca.format']}, and young is {self.young}")
         if int(meta["lca.model_version"]) != version:
             raise Conflict(f"version {version} in the header, {meta['lca.model_version']} in the body")
         self.features = json.loads(meta["lca.features"])
@@ -52,8 +55,12 @@ class Model:
                 raise ValueError(f"rows of kind {k} are not numbered 0, 1, ...")
         self.mean, self.W = vector[kind == "mean"], vector[kind == "whiten"]
         self.BG, self.BL = vector[kind == "gaussian"].T, vector[kind == "parzen"].T
-        if len(self.mean) != 1 or len(self.W) == 0:
+        if len(self.mean) != 1 or self.young != (len(self.W) == 0):
             raise ValueError("no mean or no whitening matrix")
+        if self.young:
+            if len(kind) != 1 or len(neighbours) or last_rows is None:
+                raise ValueError("a young model has a mean and what scores the last rows, and nothing else")
+            self.W = np.zeros((self.d, self.d))
         self.mean = self.mean[0]
         if self.BG.shape[1] != int(meta["lca.d_gaussian"]):
             raise ValueError(f"{self.BG.shape[1]} gaussian directions, metadata say {meta['lca.d_gaussian']}")
@@ -74,7 +81,7 @@ class Model:
         if len(self.scores) != int(meta.get("lca.scores", 0)) or not np.isfinite(self.scores).all() or (np.diff(self.scores) < 0).any():
             raise ValueError("the scores are not as many as the metadata say, or not in order")
         self.tail = json.loads(meta.get("lca.tail", "null"))
-        self.logdet = log_det(np.hstack([self.BG, self.BL]))
+        self.logdet = 0.0 if self.young else log_det(np.hstack([self.BG, self.BL]))
         self.recent = None  # what scores the last rows of a series
         if ("lca.recent" in meta) != (last_rows is not None):
             raise ValueError("the parts and the metadata of the last rows do not go together")

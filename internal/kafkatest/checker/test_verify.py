@@ -803,7 +803,7 @@ class Recent:
         numbers = [*self.c, *self.s, *self.mean, *self.row, *self.weights]
         factors = [v for f in self.f for i, r in enumerate(f) for v in r[: i + 1]]
         told = {"learnt": 1000, "settled": True, "constant": [], "scores": {"low": self.low, "bins": 7, "sum": 1000.0}, "first": {"low": 0, "bins": 0, "sum": 0.0}}
-        one = type("Model", (), {"d": 2})()
+        one = type("Model", (), {"d": 2, "young": False})()
         one.recent = recent.Evaluator(json.dumps(told), 2, np.array(numbers), np.array(factors))
         return one
 
@@ -837,8 +837,8 @@ class Recent:
         return sum(sum(float(f) * b for f, b in zip(r, u)) ** 2 for r in self.f[which])
 
 
-def last_rows(spoil=lambda messages: None, aside=None, **options):
-    """The codes of messages of a partition, of two series by key."""
+def last_rows(spoil=lambda messages: None, aside=None, young=False, **options):
+    """The codes of messages of a partition, of two series by key. By a young model all is null but the scores of the last rows."""
     made, rng, messages = Recent(), np.random.default_rng(4), []
     for i in range(60):
         x = np.where(rng.random((5, 2)) < 0.02, 90, rng.normal(size=(5, 2)) + [3, 0])
@@ -852,8 +852,11 @@ def last_rows(spoil=lambda messages: None, aside=None, **options):
         messages.append([{"partition": 0, "key": key}, x, null, [t[0] for t in told], [t[1] for t in told]])
     spoil(messages)
     r, chosen = verify.Report(), made.model()
+    chosen.young = young
     for i, (source, x, null, score, p) in enumerate(messages):
         after = pa.table({"lca_recent_score": pa.array(score, pa.float32()), "lca_recent_p": pa.array(p, pa.float32())})
+        if young:
+            x, null = np.where(null[:, None], np.inf, x), null | True
         y = np.ma.array(np.zeros((5, 2)), mask=np.repeat(null[:, None], 2, 1))
         verify.check_recent(f"message {i}", source, x, y, after, chosen, verify.Options(series="key", **options), r)
     return r
@@ -863,6 +866,19 @@ class LastRows(unittest.TestCase):
     def test_good(self):
         r = last_rows()
         self.assertEqual((r.codes, r.recent_rows), ({}, 299), r.examples)
+
+    def test_young(self):
+        r = last_rows(young=True, on_invalid="impute")
+        self.assertEqual((r.codes, r.recent_rows), ({}, 299), r.examples)
+        self.assertEqual(set(last_rows(lambda m: m[50][3].__setitem__(1, None), young=True, on_invalid="impute").codes), {"RECENT"})
+        none, null = np.full(2, np.nan), np.ma.array(np.zeros((2, 3)), mask=True)
+        for y, score, p, why, imputed, want in [
+            (null, none, none, [None, None], pa.nulls(2, pa.int16()), {}), (null, None, None, None, None, {}), (null, np.array([1, np.nan]), none, None, None, {"VALUE": 1}),
+            (np.ma.array(np.zeros((2, 3)), mask=False), None, None, None, None, {"VALUE": 1}), (null, none, none, [None, []], None, {"VALUE": 1}), (null, none, none, None, pa.array([0, 0], pa.int16()), {"VALUE": 1}),
+        ]:
+            r = verify.Report()
+            verify.check_young("a message", y, score, p, why, imputed, r)
+            self.assertEqual(dict(r.codes), want)
 
     def test_spoiled(self):
         def change(message, column, row, by):

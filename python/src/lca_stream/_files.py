@@ -67,6 +67,7 @@ def _from_parts(parts: dict[str, pa.Table]) -> Model:
         raise FormatError(f"the snapshot is cut: it has no part {', '.join(sorted(missing))}")
     table = parts["model"]
     metadata = _metadata(table)
+    _not_young(metadata)
     vectors, kinds = _vectors(table["vector"]), np.array(table["kind"])
     order = np.lexsort((np.array(table["index"]), kinds))  # rows of a kind by their index, whatever their order
     of = {kind: vectors[order[kinds[order] == kind]] for kind in ("mean", "whiten", "parzen", "gaussian")}
@@ -88,6 +89,13 @@ def _from_npz(path) -> Model:
         raise
     except (ArithmeticError, EOFError, KeyError, OSError, NotImplementedError, SyntaxError, TypeError, ValueError, zipfile.BadZipFile, zlib.error) as err:
         raise FormatError(f"{path} is damaged: {type(err).__name__}: {err}") from err
+
+
+def _not_young(metadata) -> None:
+    if metadata.get("lca.young") == "true":
+        raise FormatError(
+            f"the snapshot is young: {metadata['lca.rows_seen']} rows so far; the row score comes after {metadata.get('lca.rows_wanted', 'more')} rows, and nothing is whitened before"
+        )
 
 
 def _model(metadata, mean, whitening, parzen, gaussian, neighbours, scores) -> Model:
