@@ -127,10 +127,10 @@ func TestBacktest(t *testing.T) {
 	t.Parallel()
 	dir := backtestFiles(t)
 	said, want := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--labels", "faulty")
-	if got := versionsOf(want); got != "(null) from 0, 200 from 202, 400 from 404, 800 from 809, 1000 from 1011, 1200 from 1213" { // one row of a hundred is null, and not learnt; after 1200 the data choose again
+	if got := versionsOf(want); got != "(null) from 0, 100 from 101, 200 from 202, 400 from 404, 800 from 809, 1000 from 1011, 1200 from 1213" { // the first is young; one row of a hundred is null, and not learnt; after 1200 the data choose again
 		t.Errorf("versions %s", got)
 	}
-	if said.Rows != backtestRows || said.Scored != backtestRows-202-13 || *said.Faults != 1 || *said.AP < 0.98 || *said.AUC < 0.999 {
+	if said.Rows != backtestRows || said.Scored != backtestRows-101-14 || *said.Faults != 1 || *said.AP < 0.98 || *said.AUC < 0.999 {
 		t.Errorf("%+v, AP %v, AUC %v", said, said.AP, said.AUC)
 	}
 	if lca := want.Schema().Field(want.Schema().FieldIndices("lca")[0]).Type.(*arrow.FixedSizeListType); lca.Len() != 3 {
@@ -205,7 +205,7 @@ func TestBacktestLabels(t *testing.T) {
 	if *got.Faults != 2 {
 		t.Errorf("%d faults of two machines", *got.Faults)
 	}
-	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--json", "--episodes", "episodes.json")); !strings.HasPrefix(said, `{"rows":1500,"scored":1285,"episodes":null,"false_episodes":null,"faults":null,"met":null,"delay_rows":null,"ap":null,"auc":null,"seconds":`) {
+	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--json", "--episodes", "episodes.json")); !strings.HasPrefix(said, `{"rows":1500,"scored":1385,"episodes":null,"false_episodes":null,"faults":null,"met":null,"delay_rows":null,"ap":null,"auc":null,"seconds":`) {
 		t.Error(said)
 	}
 	if episodes, err := os.ReadFile(filepath.Join(dir, "episodes.json")); err != nil || string(episodes) != "[]\n" {

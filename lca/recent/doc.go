@@ -29,7 +29,7 @@
 // min(1, 3d/T²)², so that a fault is hardly learnt while it lasts, and hides no other like it. Their covariances are shrunk towards the sphere, in units of s: by 0.002,
 // and where rows are few for the width by what Ledoit and Wolf (2004) give for Gaussian rows.
 //
-// Evaluators are frozen after 32 and 64 rows, for the learner alone, 128, 256, 512, and then every 1000 rows. Of the scores that they gave to
+// Evaluators are frozen after 32 and 64 rows, for the learner alone, LeastRows, which is the first that is fit for use, 128, 256, 512, and then every 1000 rows. Of the scores that they gave to
 // rows before those were learnt, a histogram that forgets is the distribution by which P says how rare a score is.
 //
 // # Episodes

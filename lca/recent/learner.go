@@ -15,6 +15,7 @@ const (
 	guardsAfter = 14_000 // rows after which rows have weights, in a stream that Settle was not called for
 
 	firstEvaluator = 32
+	lastOfItsOwn   = 64 // up to here evaluators are frozen within minibatches: the first that is fit for use must know scores of those before it
 	evaluatorEvery = 1000 // from 1000 rows on; below, at the powers of two
 
 	leastShrinkage = 0.002
@@ -100,6 +101,18 @@ func (l *Learner) Evaluator() *Evaluator {
 // Learn scores the rows, n×d, each as the next one of its series, and then learns them. A row with a NaN, for a null, moves its series on as it does for
 // a Scorer, and is not learnt. The series are the learner's own: a Scorer that scores the same rows moves others on.
 func (l *Learner) Learn(rows []float64, series []*Series) {
+	for mark := uint64(firstEvaluator); mark <= lastOfItsOwn; mark *= 2 {
+		for l.learnt < mark && len(series) > 0 {
+			n := min(int(mark-l.learnt), len(series))
+			l.learn(rows[:n*l.dim], series[:n])
+			rows, series = rows[n*l.dim:], series[n:]
+		}
+	}
+	l.learn(rows, series)
+}
+
+// learn learns rows that no evaluator comes between.
+func (l *Learner) learn(rows []float64, series []*Series) {
 	n, d := len(series), l.dim
 	if n == 0 {
 		return
@@ -131,7 +144,7 @@ func (l *Learner) Learn(rows []float64, series []*Series) {
 	if l.learnt >= guardsAfter {
 		l.settled = true
 	}
-	if due(before, l.learnt) {
+	if least := LeastRows(d); due(before, l.learnt) || before < least && least <= l.learnt {
 		l.freeze()
 	}
 }

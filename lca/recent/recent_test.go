@@ -524,7 +524,7 @@ func TestEvaluatorsAreFrozenAtRowCounts(t *testing.T) {
 			frozen = append(frozen, e.Learnt)
 		}
 	}
-	if got, want := fmt.Sprint(frozen), "[128 256 512 1000 2000 3000]"; got != want {
+	if got, want := fmt.Sprint(frozen), "[100 128 256 512 1000 2000 3000]"; got != want {
 		t.Errorf("frozen after %s rows, want %s", got, want)
 	}
 }

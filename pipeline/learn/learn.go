@@ -417,9 +417,6 @@ func (l *Learn) minibatch(ctx context.Context, mb minibatch.Minibatch) error {
 	return l.beginSnapshot(l.learner.Freeze, true)
 }
 
-// young reports whether what is published is a young model, if anything is: its successor is the first by rows, and its parent is none.
-func (l *Learn) young() bool { return l.learner != nil && l.state.Parent <= l.state.Base && l.waits() }
-
 // dueByRows depends only on the rows learnt: the first model, every doubling, then every multiple. With snapshots by
 // time only, the first model is still due by rows, because transforms wait for it.
 func (l *Learn) dueByRows() bool {
@@ -455,14 +452,6 @@ func (l *Learn) publish(byRows bool) error {
 		return nil
 	}
 	if err := l.beginSnapshot(l.learner.Freeze, byRows); err != nil {
-		return err
-	}
-	return l.endSnapshot()
-}
-
-// publishYoung is publish of a young model.
-func (l *Learn) publishYoung() error {
-	if err := l.beginSnapshot(l.learner.FreezeYoung, false); err != nil {
 		return err
 	}
 	return l.endSnapshot()

@@ -17,6 +17,17 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
+// young reports whether what is published is a young model, if anything is: its successor is the first by rows, and its parent is none.
+func (l *Learn) young() bool { return l.learner != nil && l.state.Parent <= l.state.Base && l.waits() }
+
+// publishYoung is publish of a young model.
+func (l *Learn) publishYoung() error {
+	if err := l.beginSnapshot(l.learner.FreezeYoung, false); err != nil {
+		return err
+	}
+	return l.endSnapshot()
+}
+
 // waiting returns what the first model waits for, nil if there is a model.
 func (l *Learn) waiting() *stats.Waiting {
 	switch {

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -359,7 +360,7 @@ func TestWireFormatPage(t *testing.T) {
 	for _, h := range slices.Concat(byKey[0].Headers, byKey[len(byKey)-1].Headers, states.floorMessage(7).Headers, states.comparedMessage("id").Headers) {
 		there[h.Key] = true
 	}
-	for _, k := range append(localKeys(t), keysOfFewModels(t)...) {
+	for _, k := range slices.Concat(localKeys(t), keysOfFewModels(t), keysOfYoung(t)) {
 		there[k] = true
 	}
 	named := map[string]bool{}
@@ -380,6 +381,29 @@ func TestWireFormatPage(t *testing.T) {
 	if !strings.Contains(string(page), fmt.Sprintf("%d kB", snapshot.MaxChunk/1000)) {
 		t.Errorf("the page does not give the size of a chunk, %d kB", snapshot.MaxChunk/1000)
 	}
+}
+
+// keysOfYoung are the metadata and the headers of a young snapshot.
+func keysOfYoung(t *testing.T) (keys []string) {
+	t.Helper()
+	data, err := os.ReadFile("../../sink/snapshot/testdata/format3.arrows")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := snapshot.ReadFile(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, _, err := snapshot.Messages(s, "snapshots", 2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range messages[0].Headers {
+		if h.Key != reject.ContentType {
+			keys = append(keys, h.Key)
+		}
+	}
+	return slices.AppendSeq(keys, maps.Keys(s.Metadata()))
 }
 
 // localKeys are the metadata of a file of points with their covariances.

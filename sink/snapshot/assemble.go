@@ -46,6 +46,7 @@ type Entry struct {
 	Others  int       // chunks of the other parts, one each: scores, recent and factors, if they are there
 	Bytes   int       // of all chunks in memory
 	Time    time.Time // the newest timestamp of its chunks
+	Young   bool      // it has no metric yet, see [lca.Model.Young]
 	Fault   error     // why it cannot be read; nil where it can
 }
 
@@ -250,7 +251,8 @@ func (a *Assembler) List(modelID string) []Entry {
 				e.Others++
 			}
 		}
-		_, e.Fault = a.decode(s, modelID)
+		decoded, err := a.decode(s, modelID)
+		e.Young, e.Fault = err == nil && decoded.Model.Young(), err
 		entries = append(entries, e)
 	}
 	slices.SortFunc(entries, func(x, y Entry) int {

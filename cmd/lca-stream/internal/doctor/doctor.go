@@ -352,7 +352,11 @@ func (d *doctor) models(ctx context.Context) {
 		return
 	}
 	d.goesOn(ctx, s)
-	d.ok("models", "%s: version %d, %s old, %d features", s.ModelID, s.Version, app.Age(time.Since(s.Time)), s.Model.Dim)
+	young := s.Young()
+	if young != "" {
+		young = "; " + young
+	}
+	d.ok("models", "%s: version %d, %s old, %d features%s", s.ModelID, s.Version, app.Age(time.Since(s.Time)), s.Model.Dim, young)
 	const remedy = "set another snapshot.model_id to learn a new model, or correct source.features"
 	if !minibatch.Chosen(c.Source.Features, s.Features) {
 		d.fault("models", remedy, "the model %s", checkpoint.OtherFeatures(s.Features, "source.features says", c.Source.Features))

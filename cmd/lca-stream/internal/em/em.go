@@ -102,6 +102,9 @@ func expect(ctx context.Context, p *app.Program, f expectFlags) error {
 	if err != nil {
 		return err
 	}
+	if young := model.Young(); young != "" {
+		return fmt.Errorf("%s is %s", f.model, young)
+	}
 	if len(model.Model.Neighbours) == 0 {
 		return fmt.Errorf("%s has no neighbours, which the next model's are as many as: export it with them", f.model)
 	}

@@ -30,7 +30,9 @@ type change struct {
 	Same       bool        `json:"same"`           // the model parts are the same bytes
 	Added      []string    `json:"features_added"`
 	Removed    []string    `json:"features_removed"`
+	Young      [2]bool     `json:"young"` // they have no metric yet, so that no more can be compared
 	widestMean string
+	young      []string
 }
 
 func snapshotDiffCommand(p *app.Program) *cobra.Command {
@@ -82,7 +84,12 @@ func compare(a, b *snapshot.Snapshot) (*change, error) {
 		NLL: [2]*float64{app.Finite(a.Model.Info.NLL), app.Finite(b.Model.Info.NLL)}, Same: one == other,
 		Added: app.Without(b.Features, a.Features), Removed: app.Without(a.Features, b.Features),
 	}
-	if !slices.Equal(a.Features, b.Features) {
+	for i, s := range []*snapshot.Snapshot{a, b} {
+		if young := s.Young(); young != "" {
+			d.Young[i], d.young = true, append(d.young, fmt.Sprintf("version %d is %s", s.Version, young))
+		}
+	}
+	if !slices.Equal(a.Features, b.Features) || len(d.young) > 0 {
 		return d, nil // the columns have different meanings, so the rest cannot be compared
 	}
 	d.LogDet = [2]*float64{app.Finite(a.Model.LogDet()), app.Finite(b.Model.LogDet())}
@@ -129,6 +136,10 @@ func (d *change) String() string {
 	}
 	if len(d.Added)+len(d.Removed) > 0 {
 		fmt.Fprintf(&b, "features    added %q, removed %q: the rest cannot be compared\n", d.Added, d.Removed)
+		return b.String()
+	}
+	if len(d.young) > 0 {
+		fmt.Fprintf(&b, "%s: the rest cannot be compared\n", strings.Join(d.young, "\n"))
 		return b.String()
 	}
 	fmt.Fprintf(&b, "Parzen      %d → %d directions\nGaussian    %d → %d directions\n", d.Parzen[0], d.Parzen[1], d.Gaussian[0], d.Gaussian[1])

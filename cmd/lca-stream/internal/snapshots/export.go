@@ -72,6 +72,9 @@ was. To leave it alone, give the import an id of its own (--set snapshot.model_i
 		if err != nil {
 			return err
 		}
+		if young := snap.Young(); young != "" {
+			return fmt.Errorf("%s is %s, and only a model that has one is imported", file, young)
+		}
 		s, err := system.Connect(ctx, p, o)
 		if err != nil {
 			return err

@@ -24,6 +24,7 @@ type listed struct {
 	Chunks  int       `json:"chunks"`
 	Bytes   int       `json:"bytes"`
 	Time    time.Time `json:"time"`
+	Young   bool      `json:"young,omitempty"`
 	Fault   string    `json:"fault,omitempty"` // why it cannot be read
 }
 
@@ -72,7 +73,7 @@ of the topic; --model-id leaves out what is not wanted.`,
 func list(a *snapshot.Assembler, id string) []listed {
 	var all []listed
 	for _, e := range a.List(id) {
-		l := listed{ModelID: id, Version: e.Version, Slot: e.Slot, Chunks: e.Chunks.Model + e.Chunks.Neighbours + e.Others, Bytes: e.Bytes, Time: e.Time.UTC()}
+		l := listed{ModelID: id, Version: e.Version, Slot: e.Slot, Chunks: e.Chunks.Model + e.Chunks.Neighbours + e.Others, Bytes: e.Bytes, Time: e.Time.UTC(), Young: e.Young}
 		if e.Fault != nil {
 			l.Fault = e.Fault.Error()
 		}
@@ -90,8 +91,11 @@ func writeList(w io.Writer, all []listed, now time.Time) error {
 	fmt.Fprintln(t, "MODEL\tVERSION\tAGE\tTIME\tSLOT\tCHUNKS\tBYTES\tSTATE")
 	for _, l := range all {
 		state := "ok"
-		if l.Fault != "" {
+		switch {
+		case l.Fault != "":
 			state = l.Fault
+		case l.Young:
+			state = "young"
 		}
 		fmt.Fprintf(t, "%s\t%d\t%s\t%s\t%d\t%d\t%d\t%s\n", terminal.Name(l.ModelID), l.Version, app.Age(now.Sub(l.Time)), l.Time.Format(time.RFC3339), l.Slot, l.Chunks, l.Bytes, terminal.Line(state))
 	}

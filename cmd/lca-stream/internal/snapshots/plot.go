@@ -51,6 +51,9 @@ func plotSnapshot(path string, s *snapshot.Snapshot) error {
 	if err != nil {
 		return err
 	}
+	if young := s.Young(); young != "" {
+		return fmt.Errorf("there is no spectrum to draw: the model is %s", young)
+	}
 	p := &picture.Picture{Width: plotWidth, Height: plotHeight}
 	right := s.Directions(plottedDirections, plottedFeatures)
 	width := float64(plotWidth)

@@ -111,6 +111,10 @@ func describe(s *snapshot.Snapshot, fingerprint string, now time.Time) string {
 	}
 	fmt.Fprintf(&b, "\nfingerprint  sha256 %s\n", fingerprint)
 	fmt.Fprintf(&b, "made by      %s: %s, metric %s, kernel %s, coordinates %s, components %s\n", terminal.Line(or(s.Producer, "unknown")), m.Kind, m.Metric, m.Kernel, m.Coordinates, m.Components)
+	if young := s.Young(); young != "" {
+		fmt.Fprintf(&b, "%s; until then the last rows of a series have one\n", young)
+		return b.String()
+	}
 	if info.Gamma == 0 { // a batch algorithm, or em: nothing is left out but by --sample
 		fmt.Fprintf(&b, "rows         %d learnt at once; %d read for it and for the models before it\n", info.Learnt, info.Rows)
 	} else {

@@ -28,6 +28,7 @@ type Model struct {
 	Eigenvalues []Number    `json:"eigenvalues"`
 	Directions  []Direction `json:"directions"`
 	Choice      *Choice     `json:"choice,omitempty"` // the last choice by the data
+	Young       string      `json:"young,omitempty"`  // how far a model is that scores the last rows alone
 }
 
 // Choice says which settings were compared, and which was taken.
@@ -81,6 +82,7 @@ func model(m *stats.PublishedModel) *Model {
 		Dim: m.Model.Dim, Gaussian: m.Model.Gaussian(), Parzen: m.Model.Parzen(),
 		NLL: Number(m.Model.Info.NLL), GaussianNLL: Number(m.Model.Info.GaussianNLL), Drift: Number(m.Model.Info.Drift),
 		Eigenvalues: convert[Number](m.Model.Ratio), Directions: directions(m), Choice: choice(snapshot.ChoiceOf(m.Model.Info.Choice)),
+		Young: m.Young(),
 	}
 }
 

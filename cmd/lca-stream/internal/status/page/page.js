@@ -245,8 +245,10 @@ function work(s) {
   put('commit', s.last_commit ? age(Math.max(0, (Date.now() - Date.parse(s.last_commit)) / 1000)) : '–');
   $('trouble').hidden = !s.last_error;
   if (s.last_error) put('trouble', 'Last error, ' + clock(s.last_error.time) + ': ' + s.last_error.text);
-  $('card-warmup').hidden = !s.warmup;
-  if (s.warmup) {
+  const young = s.model && s.model.young;
+  $('card-warmup').hidden = !s.warmup && !young; $('warmup-bar').hidden = !s.warmup;
+  if (!s.warmup) put('warmup', young || '');
+  else {
     put('warmup', (s.warmup.wanted ? `${whole(s.warmup.rows)} of ${whole(s.warmup.wanted)} rows collected` + (s.warmup.reason && '; ') : '') + s.warmup.reason);
     $('warmup-bar').max = s.warmup.wanted || 1; $('warmup-bar').value = s.warmup.rows;
   }
@@ -287,11 +289,13 @@ function show(s) {
   else note('curve', 'no row has been learnt yet');
   for (const id of ['spectrum', 'drift', 'rows', 'directions', 'choice']) if (!m) $('card-' + id).hidden = true;
   if (!m) return;
+  const grown = !m.young;
   put('version', whole(m.version)); put('age', age(m.age_seconds));
   put('d', m.d); put('dp', m.d_parzen); put('dg', m.d_gaussian);
   if (shown === m.version) return;
   shown = m.version;
-  $('card-spectrum').hidden = false;
+  $('card-spectrum').hidden = !grown;
+  if (!grown) return;
   $('card-drift').hidden = !s.history.some(h => h.turned_radians.length); // the first model of all has not turned
   spectrum(s); drift(s.history); directions(m.directions); choice(m.choice); rows(s);
 }
