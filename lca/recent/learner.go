@@ -15,7 +15,7 @@ const (
 	guardsAfter = 14_000 // rows after which rows have weights, in a stream that Settle was not called for
 
 	firstEvaluator = 32
-	lastOfItsOwn   = 64 // up to here evaluators are frozen within minibatches: the first that is fit for use must know scores of those before it
+	lastOfItsOwn   = 64   // up to here evaluators are frozen within minibatches: the first that is fit for use must know scores of those before it
 	evaluatorEvery = 1000 // from 1000 rows on; below, at the powers of two
 
 	leastShrinkage = 0.002
