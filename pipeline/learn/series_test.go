@@ -265,7 +265,7 @@ func TestSeriesThatNoRowBelongsTo(t *testing.T) {
 		}
 		msgs, _ := seriesStream(by)
 		var log bytes.Buffer
-		l := &Learn{LearnConfig: LearnConfig{ModelID: "m", Columns: []string{"a", "b"}, Learner: online.DefaultConfig(1), Series: by, Stats: stats.NewStats(), Log: fixtures.SaidLog(&log), Now: time.Now}}
+		l := &Learn{LearnConfig: LearnConfig{ModelID: "m", Keep: 1, Columns: []string{"a", "b"}, Learner: online.DefaultConfig(1), Series: by, Stats: stats.NewStats(), Log: fixtures.SaidLog(&log), Now: time.Now}}
 		l.reset(source.Offsets{})
 		for i := range c.messages {
 			if err := l.message(t.Context(), &msgs[i]); err != nil {
