@@ -271,6 +271,29 @@ func TestCalibrated(t *testing.T) {
 	}
 }
 
+// A stream of eight columns has its first score after a hundred rows, with a probability, and of its next 300 rows hardly more than one in a hundred has p < 0.01.
+func TestYoungIsCalibrated(t *testing.T) {
+	const d, rows, seeds = 8, 300, 100
+	for name, phi := range map[string]float64{"white": 0, "AR(1) .9": 0.9} {
+		for _, minibatch := range []int{50, 100, 128} {
+			rare, first := 0., (99/minibatch+1)*minibatch
+			for seed := range uint64(seeds) {
+				scores, p := newPreq(d).pass(stream(seed+1, first+rows, d, phi, normal), minibatch)
+				for i, v := range p {
+					if v != v != (i < first) || scores[i] != scores[i] != (i < first) {
+						t.Fatalf("%s, minibatches of %d: row %d has the score %v with p %v, and the first score is that of row %d", name, minibatch, i, scores[i], v, first)
+					}
+				}
+				rare += share(p[first:], 0.01) / seeds
+			}
+			t.Logf("%s, minibatches of %d: p < 0.01 for a share of %.4f", name, minibatch, rare)
+			if rare > 0.03 {
+				t.Errorf("%s, minibatches of %d: p < 0.01 for a share of %.4f of rows %d to %d, want at most 0.03", name, minibatch, rare, first, first+rows)
+			}
+		}
+	}
+}
+
 // A fault that lasts is hardly learnt, once the stream has settled: it does not become the normal.
 func TestFaultIsNotLearnt(t *testing.T) {
 	const d = 6

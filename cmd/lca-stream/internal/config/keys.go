@@ -174,7 +174,7 @@ func transformKeys(c *Config) []Key {
 		{"transform.layout", "vector", "One fixed-size list column, or one column a coordinate.", oneOf(&t.Layout, encode.Layouts()...)},
 		{"transform.column", "lca", "Name of the result: <column>, or <column>_0, <column>_1, … with layout columns.", text(&t.Column, someText)},
 		{"transform.passthrough", "true", "Keep the columns of the input.", &boolValue{&t.Passthrough}},
-		{"transform.until_model", "auto", "Before the first model: hold (consume nothing), pass_through (null results), or drop; auto: hold, or pass_through with model.by, where a value without a model must not hold up the others.", oneOf(&t.UntilModel, transform.UntilModels()...)},
+		{"transform.until_model", "auto", "Before the first model, or a young one that scores the last rows alone: hold (consume nothing), pass_through (null results), or drop; auto: hold, or pass_through with model.by, where a value without a model must not hold up the others.", oneOf(&t.UntilModel, transform.UntilModels()...)},
 		{"transform.pin_version", "0", "Use this version of the model alone; 0: always the newest.", whole(&t.PinVersion, 0, math.MaxInt64)},
 	}
 }
