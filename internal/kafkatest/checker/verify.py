@@ -259,6 +259,7 @@ def check_rows(where, rec, source, chosen, options, r):
         x = model.features_of(before, chosen.features)
         check_recent(where, source, x, y, after, chosen, options, r)
         if chosen.young:
+            r.null_rows += int(unusable(x, options).sum())
             check_young(where, y, score, p, why, imputed, r)
             return
         if imputed is not None:
@@ -413,9 +414,13 @@ def check_values(where, x, y, score, chosen, r):
             r.fault("SCORE", f"{where}: row {i}: {score[use][finite][i]:.9g}, want {want[i]:.9g}", int((off > TOLERANCE).sum()))
 
 
+def unusable(x, options):
+    """Rows that are null by any model."""
+    return np.isinf(x).any(1) if options.on_invalid == "impute" else ~np.isfinite(x).all(1)
+
+
 def check_young(where, y, score, p, why, imputed, r):
     """A young model says nothing but the score of the last rows."""
-    r.null_rows += len(y)
     values = [v for c in (score, p) if c is not None for v in c if not np.isnan(v)]
     values += [v for c in (why, None if imputed is None else imputed.to_pylist()) if c is not None for v in c if v is not None]
     if values or not np.ma.getmaskarray(y).all():
@@ -445,7 +450,7 @@ def check_recent(where, source, x, y, after, chosen, options, r):
     series = r.series.setdefault((source["partition"], value), recent.Series(chosen.d))
     null = np.ma.getmaskarray(y)[:, 0]
     if chosen.young:  # which rows have a score follows from the input
-        null = np.isinf(x).any(1) if options.on_invalid == "impute" else ~np.isfinite(x).all(1)
+        null = unusable(x, options)
     for i, row in enumerate(x):
         if null[i]:
             if not (np.isnan(score[i]) and np.isnan(p[i])):
