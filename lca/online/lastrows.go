@@ -100,8 +100,7 @@ func (l *Learner) SeriesState(id uint64) *recent.Series {
 	if kept == nil {
 		return new(recent.Series)
 	}
-	s := *kept
-	s.Short, s.Long, s.Deviation = slices.Clone(s.Short), slices.Clone(s.Long), slices.Clone(s.Deviation)
+	s := kept.Clone()
 	return &s
 }
 

@@ -1,6 +1,11 @@
 package recent
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/internal/state"
+)
 
 const (
 	// MostColumns is the number of columns up to which the last rows are scored: beyond it, a part of a snapshot would not be one chunk.
@@ -24,14 +29,24 @@ const (
 // Series is what is kept of the rows of a series: all that is needed to score the next one. It is changed by Scorer.Score alone. The zero value
 // is a series without a row.
 type Series struct {
-	Short, Long, Deviation []float64 // d each, in the units of the input; NaN: the column had no value
+	Short, Long, Deviation []float64 // d each, in the units of the input; NaN: the column had no value. Deviations are rounded: see state.Round
 	Rows                   uint32    // since it began, at most 2³²−1
+
+	steps steps // where causes are told
 
 	run run // a learner's
 }
 
-// SeriesBytes is what AppendBinary writes of a series of d columns.
-func SeriesBytes(d int) int { return 8 * (1 + 3*(1+d)) }
+// SeriesBytes is the most that AppendBinary writes of a series of d columns.
+func SeriesBytes(d int) int { return 8*(2+5) + 28*d }
+
+// Clone returns a copy that shares nothing.
+func (s *Series) Clone() Series {
+	c := *s
+	c.Short, c.Long, c.Deviation = slices.Clone(s.Short), slices.Clone(s.Long), slices.Clone(s.Deviation)
+	c.steps.last, c.steps.mean = slices.Clone(s.steps.last), slices.Clone(s.steps.mean)
+	return c
+}
 
 // start begins a series.
 func (s *Series) start(d int) {
@@ -40,7 +55,7 @@ func (s *Series) start(d int) {
 	for k := range memory {
 		memory[k] = math.NaN()
 	}
-	s.Rows = 0
+	s.Rows, s.steps = 0, steps{}
 }
 
 // follow moves the series on by a row, and writes z and x′ as they then are. A null in x is a NaN in x′, and one in z where the column had no value so far, and without an evaluator that could cut it
@@ -71,7 +86,7 @@ func (s *Series) follow(e *Evaluator, row, z, x []float64) {
 			}
 			m1[k] += float64(short * (u - m1[k]))
 			m2[k] += float64(long * (u - m2[k]))
-			v[k] += float64(deviation * (math.Abs(u-m1[k]) - v[k]))
+			v[k] = state.Round(v[k] + float64(deviation*(math.Abs(u-m1[k])-v[k])))
 		}
 		z[k], z[d+k], z[2*d+k] = m1[k], m2[k], v[k]
 	}

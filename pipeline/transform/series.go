@@ -38,7 +38,7 @@ const (
 	HeaderFeatures    = "lca-features" // fingerprint of the features that it is of
 	HeaderStateFormat = "lca-state"    // format of the value
 
-	stateFormat = "1"
+	stateFormat = "2"
 )
 
 const (
@@ -115,7 +115,7 @@ func (s *heldSeriesSet) touch(value []byte, offset int64, row int, features stri
 func (s *heldSeriesSet) heard(one *heldSeries, offset int64, row int, features string) {
 	if _, kept := s.before[one]; s.before != nil && !kept {
 		was := *one
-		was.Short, was.Long, was.Deviation = slices.Clone(one.Short), slices.Clone(one.Long), slices.Clone(one.Deviation)
+		was.Series = one.Clone()
 		s.before[one] = was
 	}
 	if one.features != features {

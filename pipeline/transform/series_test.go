@@ -309,10 +309,10 @@ func TestStatesThatDoNotFit(t *testing.T) {
 	}
 	last := &w.states[len(w.states)-1]
 	for say, damage := range map[string]func(){
-		`format "2"`:                          func() { last.Headers[2].Value = []byte("2") },
-		"claims 3 items of 8 bytes in the 23": func() { last.Value = last.Value[:len(last.Value)-1] },
-		"bytes follow":                        func() { last.Value = append(last.Value, 0) },
-		"source-offset:":                      func() { last.Headers[0].Value = []byte("one") },
+		`format "3"`:         func() { last.Headers[2].Value = []byte("3") },
+		"ends 1 bytes early": func() { last.Value = last.Value[:len(last.Value)-1] },
+		"bytes follow":       func() { last.Value = append(last.Value, 0) },
+		"source-offset:":     func() { last.Headers[0].Value = []byte("one") },
 	} {
 		was := *last
 		was.Headers = headersOf(sink.Message{Headers: last.Headers})

@@ -65,6 +65,12 @@ class Evaluator:
         return float(((self.triangles[which] @ u) ** 2).sum())
 
 
+def halves(v):
+    """Rounds to the upper half of the bits."""
+    whole = (np.asarray(v, float).view(np.uint64) + np.uint64(1 << 31)) & ~np.uint64((1 << 32) - 1)
+    return np.where(np.isfinite(v), whole.view(float), v)
+
+
 class Series:
     def __init__(self, d):
         self.rows, self.m1, self.m2, self.v = 0, *np.full((3, d), np.nan)
@@ -82,7 +88,7 @@ class Series:
         self.m1, self.m2, self.v = np.where(begins, m1, self.m1), np.where(begins, m2, self.m2), np.where(begins, v, self.v)
         self.m1 = np.where(known, self.m1 + short * (u - self.m1), self.m1)
         self.m2 = np.where(known, self.m2 + long * (u - self.m2), self.m2)
-        self.v = np.where(known, self.v + deviation * (np.abs(u - self.m1) - self.v), self.v)
+        self.v = np.where(known, halves(self.v + deviation * (np.abs(u - self.m1) - self.v)), self.v)
         share = lambda t, p: math.log(max(t / p, 1e-9))
         if self.rows <= FIRST:
             score = share(e.squared(2, x, e.row), e.d)

@@ -57,6 +57,23 @@ func (w *Writer) Floats32(v []float32) {
 	}
 }
 
+// Round returns the number that Halves writes of v: the nearest with 20 binary digits behind the first. It has the range of float64, which a float32
+// has not.
+func Round(v float64) float64 {
+	if v-v != 0 {
+		return v
+	}
+	return math.Float64frombits((math.Float64bits(v) + 1<<31) &^ (1<<32 - 1))
+}
+
+// Halves appends a list of numbers that Round has returned, four bytes each.
+func (w *Writer) Halves(v []float64) {
+	w.Count(len(v))
+	for i, to := 0, w.room(4*len(v)); i < len(v); i++ {
+		binary.LittleEndian.PutUint32(to[4*i:], uint32(math.Float64bits(v[i])>>32))
+	}
+}
+
 // room appends n bytes, to be written to.
 func (w *Writer) room(n int) []byte {
 	w.B = slices.Grow(w.B, n)
@@ -165,6 +182,11 @@ func (r *Reader) Words() []uint64 { return numbers(r, 8, binary.LittleEndian.Uin
 // Floats32 reads a list; nil: it has no elements.
 func (r *Reader) Floats32() []float32 {
 	return numbers(r, 4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
+}
+
+// Halves reads what Writer.Halves has appended; nil: no elements.
+func (r *Reader) Halves() []float64 {
+	return numbers(r, 4, func(b []byte) float64 { return math.Float64frombits(uint64(binary.LittleEndian.Uint32(b)) << 32) })
 }
 
 // Rows reads what Writer.Rows has appended; nil: no elements.

@@ -1,0 +1,248 @@
+package recent
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/internal/state"
+)
+
+const (
+	stepRate   = 1.0 / 1000
+	firstSteps = 20 // rows that the evaluator's deviation stands for in the first mean of steps
+	// leastNoise is what steps and deviations are compared with at least, in scales: a column at rest has none.
+	leastNoise = 0.05
+	noiseShare = 1.5  // of the noise in the rank
+	quietBelow = 0.1  // of its noise a column has lost its life …
+	steady     = 3.0  // … if that is so many standard deviations below its mean
+	far        = 3.0  // scales of its noise a column has moved: its onset
+	moved      = 2.0  // the same of its mean: a direction
+	causeReach = 1e-5 // least weight of a row in the means of an episode
+	unknown    = math.MinInt16
+)
+
+// steps are what is kept of a series' steps from row to row, as long as no episode is open.
+type steps struct {
+	rows uint32
+	last []float64 // x′ − Short, of the last row
+	mean []float64 // |x′ − x′ of the row before|
+}
+
+// Cause is the account of an episode that is open: how its rows differ from those before it.
+type Cause struct {
+	Rows uint32 // so far
+
+	before []float64 // the long mean when it opened, d, its upper 48 bits; the lowest 16 are the onset
+	noise  []float64 // mean of half the step and half the deviation, each by what it is without an episode; NaN: no value yet
+	square []float64 // mean of ((x′ − before)/scale)²
+	mean   []float64 // mean of (x′ − before)/scale
+}
+
+// A Change is what became of a column.
+type Change struct {
+	Column      int
+	Rank        float64
+	Direction   string // up, down, noisy or quiet
+	Before, Now float64
+	Onset       int // rows from the first of the episode, less than 0: before it
+}
+
+// Account takes row i of the last call of Score, of that series, into account: into what is known of the steps of the series, or, while an episode
+// is open, into its cause. It returns the cause, nil: there is no episode.
+func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, cause *Cause) *Cause {
+	d := e.Dim
+	x, z := c.x[i*d:][:d], c.z[3*d*i:][:3*d]
+	if !open {
+		cause = nil
+	} else if cause == nil {
+		cause = newCause(e, x, z)
+	}
+	s.steps.follow(e, x, z, cause, c.counts[i])
+	return cause
+}
+
+// follow takes the next row; rows are those of the series with it.
+func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32) {
+	d := e.Dim
+	if len(s.last) != d {
+		memory := make([]float64, 2*d)
+		*s = steps{last: memory[:d:d], mean: memory[d:]}
+		for k := range d {
+			s.last[k], s.mean[k] = math.NaN(), state.Round(e.Charts.Mean[2*d+k])
+		}
+	}
+	short, rate, weight := max(shortRate, 1/float64(rows)), 0., 0.
+	if cause != nil {
+		cause.Rows = min(cause.Rows, math.MaxUint32-1) + 1
+		weight = max(1/float64(cause.Rows), causeReach)
+	} else {
+		s.rows = min(s.rows+1, 1/stepRate)
+		rate = max(stepRate, 1/float64(s.rows+firstSteps))
+	}
+	for k, v := range x {
+		if v != v {
+			continue
+		}
+		away := v - z[k] // (1−r) times as far as from the mean before
+		step := math.Abs(away/(1-short) - s.last[k])
+		if step != step {
+			step = s.mean[k]
+		}
+		s.last[k] = state.Round(away)
+		if cause == nil {
+			s.mean[k] = state.Round(s.mean[k] + float64(rate*(step-s.mean[k])))
+			continue
+		}
+		cause.add(e, k, v, away, step, s.mean[k], weight)
+	}
+}
+
+func newCause(e *Evaluator, x, z []float64) *Cause {
+	d := e.Dim
+	memory := make([]float64, 4*d)
+	c := &Cause{before: memory[:d:d], noise: memory[d : 2*d : 2*d], square: memory[2*d : 3*d : 3*d], mean: memory[3*d:]}
+	for k := range d {
+		short, long := z[k], z[d+k]
+		if long != long {
+			long = e.Centre[k]
+			short = long
+		}
+		c.before[k], c.noise[k] = long, math.NaN()
+		c.begins(k, began(e, k, x[k], short, long))
+	}
+	return c
+}
+
+// began is when a step began that has taken a column from its long mean to x, in rows from this one on: of a step k rows ago the long mean has yet to
+// go (1−r₂)^k, the short one (1−r₁)^k.
+func began(e *Evaluator, k int, x, short, long float64) int {
+	noise := max(leastNoise*e.Scale[k], e.Charts.Mean[2*e.Dim+k])
+	if !(math.Abs(short-long) > far*noise) || (x-long)*(short-long) < 0 {
+		return unknown
+	}
+	rows := math.Log(math.Abs(x-long)/max(math.Abs(x-short), noise)) / math.Log((1-longRate)/(1-shortRate))
+	return -int(math.Round(min(max(rows, 1), 40))) + 1
+}
+
+func (c *Cause) begins(k, row int) {
+	bits := math.Float64bits(c.before[k]) &^ (1<<16 - 1)
+	c.before[k] = math.Float64frombits(bits | uint64(uint16(int16(row))))
+}
+
+// onset returns when column k began to change.
+func (c *Cause) onset(k int) int { return int(int16(uint16(math.Float64bits(c.before[k])))) }
+
+func (c *Cause) was(k int) float64 {
+	return math.Float64frombits(math.Float64bits(c.before[k]) &^ (1<<16 - 1))
+}
+
+// add takes a number of a row: x′, how far it is from its mean, and from the row before.
+func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, weight float64) {
+	scale, typical := e.Scale[k], e.Charts.Mean[2*e.Dim+k]
+	least := leastNoise * scale
+	noise := (step/max(steps, least) + math.Abs(away)/max(typical, least)) / 2
+	u := (x - c.was(k)) / scale
+	if c.noise[k] != c.noise[k] {
+		weight, c.noise[k] = 1, 0
+	}
+	c.noise[k] = state.Round(c.noise[k] + float64(weight*(noise-c.noise[k])))
+	c.square[k] = state.Round(c.square[k] + float64(weight*(float64(u*u)-c.square[k])))
+	c.mean[k] = state.Round(c.mean[k] + float64(weight*(u-c.mean[k])))
+	if c.onset(k) == unknown && (math.Abs(u)*scale > far*max(typical, least) || noise > far) {
+		c.begins(k, int(min(c.Rows-1, math.MaxInt16)))
+	}
+}
+
+// Ranked returns the columns with values in the episode that have changed most, in order: by
+//
+//	1.5 log(1 + noise) + log(1 + rms (x′ − before)/scale)
+//
+// and where a steady column has gone quiet, by how far below its usual noise it is.
+func (c *Cause) Ranked(e *Evaluator, most int) []Change {
+	d := len(c.before)
+	changes := make([]Change, 0, d)
+	var spread []float64
+	for k := range d {
+		if c.noise[k] != c.noise[k] {
+			continue
+		}
+		rms := math.Sqrt(c.square[k])
+		one := Change{Column: k, Rank: noiseShare*math.Log1p(c.noise[k]) + math.Log1p(rms), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
+		if c.onset(k) == unknown {
+			one.Onset = 0
+		}
+		one.Now = one.Before + float64(c.mean[k]*e.Scale[k])
+		typical := e.Charts.Mean[2*d+k]
+		noise := max(typical/e.Scale[k], leastNoise)
+		switch {
+		case c.noise[k] < quietBelow && typical > leastNoise*e.Scale[k]:
+			if spread == nil {
+				spread = e.deviationSpread()
+			}
+			if below := (1 - c.noise[k]) * typical / (e.Scale[k] * spread[k]); below > steady {
+				one.Rank, one.Direction, one.Onset = one.Rank+noiseShare*math.Log1p(below), "quiet", 0
+				break
+			}
+			fallthrough
+		default:
+			switch {
+			case math.Abs(c.mean[k]) < moved*noise && c.noise[k] > 1, math.Abs(c.mean[k]) < rms/2:
+				one.Direction = "noisy"
+			case c.mean[k] < 0:
+				one.Direction = "down"
+			default:
+				one.Direction = "up"
+			}
+		}
+		changes = append(changes, one)
+	}
+	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(b.Rank, a.Rank) })
+	return changes[:min(most, len(changes))]
+}
+
+// deviationSpread returns the standard deviations of v, in scales: Σ = F⁻¹ F⁻ᵀ.
+func (e *Evaluator) deviationSpread() []float64 {
+	d := e.Dim
+	root := make([]float64, d*d) // F⁻¹, by forward substitution, a column at a time
+	out := make([]float64, d)
+	for j := range d {
+		for i := j; i < d; i++ {
+			row, sum := e.Deviations.Factor[i*(i+1)/2:][:i+1], 0.
+			if i == j {
+				sum = 1
+			}
+			for k := j; k < i; k++ {
+				sum -= float64(float64(row[k]) * root[k*d+j])
+			}
+			root[i*d+j] = sum / float64(row[i])
+			out[i] += float64(root[i*d+j] * root[i*d+j])
+		}
+	}
+	for i, v := range out {
+		out[i] = math.Sqrt(v)
+	}
+	return out
+}
+
+// AppendBinary appends the cause, 20 bytes for each column.
+func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
+	w := state.Writer{B: b}
+	w.U64(uint64(c.Rows))
+	w.Floats(c.before)
+	w.Halves(c.noise)
+	w.Halves(c.square)
+	w.Halves(c.mean)
+	return w.B, nil
+}
+
+// ReadCause reads what AppendBinary wrote, and returns what follows it.
+func ReadCause(b []byte) (c *Cause, rest []byte, err error) {
+	r := &state.Reader{B: b}
+	c = &Cause{Rows: uint32(r.U64()), before: r.Floats(), noise: r.Halves(), square: r.Halves(), mean: r.Halves()}
+	if d := len(c.before); len(c.noise) != d || len(c.square) != d || len(c.mean) != d {
+		r.Fail(fmt.Errorf("%d, %d and %d numbers of %d columns", len(c.noise), len(c.square), len(c.mean), d))
+	}
+	return c, r.B, failed(r, "cause")
+}

@@ -1,0 +1,128 @@
+package recent
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// plant returns rows of 8 autocorrelated columns with a common load, and an evaluator learnt from the first of them; from begins on, fault changes each row.
+func plant(seed uint64, begins, rows int, fault func(row, before []float64, rng *rand.Rand)) (*Evaluator, []float64) {
+	const d, train = 8, 2000
+	rng := rand.New(rand.NewPCG(seed, 45))
+	x, own, load := make([]float64, (train+rows)*d), make([]float64, d), 0.
+	for i := range train + rows {
+		load = 0.95*load + 0.3*rng.NormFloat64()
+		for k := range d {
+			own[k] = 0.5*own[k] + 0.8*rng.NormFloat64()
+			x[i*d+k] = float64(100*k) + float64(k+1)*(own[k]+load)
+		}
+		if i >= train+begins {
+			fault(x[i*d:][:d], x[(i-1)*d:][:d], rng)
+		}
+	}
+	l, s := NewLearner(d), new(Series)
+	for at := 0; at < train; at += 25 {
+		l.Learn(x[at*d:(at+25)*d], one(s, 25))
+	}
+	l.Settle()
+	return l.Evaluator(), x[train*d:]
+}
+
+// account scores rows in batches, with an episode open from a row on.
+func account(t *testing.T, e *Evaluator, x []float64, opens int, batch func() int) (*Series, *Cause) {
+	t.Helper()
+	var c Scorer
+	var cause *Cause
+	s, d := new(Series), e.Dim
+	for at := 0; at < len(x)/d; {
+		n := min(batch(), len(x)/d-at)
+		c.Score(e, make([]float64, n), x[at*d:(at+n)*d], one(s, n))
+		for i := range n {
+			cause = c.Account(e, i, s, at+i >= opens, cause)
+		}
+		at += n
+	}
+	return s, cause
+}
+
+// The column that changed is named first, and how it changed, before and now, and since when.
+func TestCauseOfMadeFaults(t *testing.T) {
+	const guilty, begins, opens = 3, 300, 306
+	for _, c := range []struct {
+		name, direction string
+		fault           func(row, before []float64, rng *rand.Rand)
+		now             float64
+	}{
+		{"higher", "up", func(row, _ []float64, _ *rand.Rand) { row[guilty] += 30 }, 330},
+		{"lower", "down", func(row, _ []float64, _ *rand.Rand) { row[guilty] -= 30 }, 270},
+		{"noisier", "noisy", func(row, _ []float64, rng *rand.Rand) { row[guilty] += 20 * rng.NormFloat64() }, 300},
+		{"frozen", "quiet", func(row, before []float64, _ *rand.Rand) { row[guilty] = before[guilty] }, 300},
+	} {
+		e, x := plant(1, begins, 500, c.fault)
+		_, cause := account(t, e, x, opens, func() int { return 25 })
+		first := cause.Ranked(e, 3)
+		if got := first[0]; got.Column != guilty || got.Direction != c.direction || math.Abs(got.Before-300) > 30 || math.Abs(got.Now-c.now) > 15 {
+			t.Errorf("%s: %+v", c.name, first)
+		} else if c.direction == "up" && (got.Onset < -12 || got.Onset > 3) {
+			t.Errorf("%s: since row %d, want about %d", c.name, got.Onset, begins-opens)
+		}
+		if len(first) != 3 {
+			t.Errorf("%d causes, want 3", len(first))
+		}
+	}
+}
+
+// A sensor that freezes at its last value is named first.
+func TestCauseOfAFrozenSensor(t *testing.T) {
+	found := 0
+	for seed := range uint64(40) {
+		e, x := plant(seed, 300, 600, func(row, before []float64, _ *rand.Rand) { row[5] = before[5] })
+		_, cause := account(t, e, x, 450, func() int { return 50 })
+		if first := cause.Ranked(e, 1)[0]; first.Column == 5 && first.Direction == "quiet" {
+			found++
+		}
+	}
+	if found < 36 {
+		t.Errorf("named first for %d of 40 seeds, want 36", found)
+	}
+}
+
+// What is kept of a series and of its cause is the same however rows are cut into batches, and after it was written and read; a null counts for nothing.
+func TestCauseIsAFunctionOfRows(t *testing.T) {
+	e, x := plant(2, 200, 400, func(row, _ []float64, _ *rand.Rand) { row[0], row[6] = row[0]+8, math.NaN() })
+	write := func(s *Series, c *Cause) []byte {
+		b, _ := s.AppendBinary(nil)
+		b, _ = c.AppendBinary(b)
+		return b
+	}
+	want := write(account(t, e, x, 210, func() int { return 1 }))
+	rng := rand.New(rand.NewPCG(3, 4))
+	if got := write(account(t, e, x, 210, func() int { return 1 + rng.IntN(60) })); !bytes.Equal(got, want) {
+		t.Error("batches change it")
+	}
+	s, rest, err := ReadSeries(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cause, rest, err := ReadCause(rest)
+	if err != nil || len(rest) != 0 || !bytes.Equal(write(s, cause), want) {
+		t.Errorf("%v, %d bytes left, or other bytes", err, len(rest))
+	}
+	if most := SeriesBytes(e.Dim) + 20*e.Dim + 5*8; len(want) > most {
+		t.Errorf("%d bytes, want at most %d", len(want), most)
+	}
+	for _, c := range cause.Ranked(e, e.Dim) {
+		if c.Rank != c.Rank || c.Column == 6 {
+			t.Errorf("%+v", c)
+		}
+	}
+	for cut := range want {
+		if _, rest, err := ReadSeries(want[:cut]); err == nil {
+			if _, _, err := ReadCause(rest); err == nil {
+				t.Fatalf("cut at byte %d it was read", cut)
+			}
+		}
+	}
+}
