@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/backtest"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -205,13 +207,17 @@ func TestBacktestLabels(t *testing.T) {
 	if *got.Faults != 2 {
 		t.Errorf("%d faults of two machines", *got.Faults)
 	}
-	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--json", "--episodes", "episodes.json")); !strings.HasPrefix(said, `{"rows":1500,"scored":1385,"episodes":null,"false_episodes":null,"faults":null,"met":null,"delay_rows":null,"ap":null,"auc":null,"seconds":`) {
+	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--json", "--episodes", "episodes.json")); !strings.HasPrefix(said, `{"rows":1500,"scored":1385,"episodes":1,"false_episodes":null,"faults":null,"met":null,"delay_rows":null,"ap":null,"auc":null,"seconds":`) {
 		t.Error(said)
 	}
-	if episodes, err := os.ReadFile(filepath.Join(dir, "episodes.json")); err != nil || string(episodes) != "[]\n" {
-		t.Errorf("%q, %v", episodes, err)
+	var episodes []episode.Record
+	if text, err := os.ReadFile(filepath.Join(dir, "episodes.json")); err != nil || json.Unmarshal(text, &episodes) != nil {
+		t.Fatalf("%q, %v", text, err)
 	}
-	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--labels", "faulty")); !strings.HasSuffix(said, "\n1 fault in the labels: AP 1, AUC 1 of lca_recent_score\n") {
+	if len(episodes) != 1 || episodes[0].From.Row != 1400 || episodes[0].Type != episode.Opened { // the fault, to the end of the rows
+		t.Errorf("%+v", episodes)
+	}
+	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--labels", "faulty")); !strings.HasSuffix(said, " late at the median\n1 fault in the labels: AP 1, AUC 1 of lca_recent_score\n") {
 		t.Error(said)
 	}
 }

@@ -244,7 +244,7 @@ func (l *Learner) freeze() {
 	e.Row = l.rows.gaussian(e.Scale, 0, d, work)
 	e.Scores, e.First = l.scores.copy(), l.first.copy()
 	l.start = e.Scores.runStart()
-	e.Tail = l.peaks.tail(l.start)
+	e.Tail = l.peaks.tail(l.start, &e.Scores)
 	l.newest = e
 }
 

@@ -33,11 +33,11 @@ type Tail struct {
 //
 //	β n / c = share (1 + (exp(h)−exp(u))/(m light))^−m + (1−share) (1 + (h−u)/(m heavy))^−m
 //
-// as the mean of each law is known from m peaks alone. It is +Inf where fewer than two peaks are known.
+// as the mean of each law is known from m peaks alone. It is +Inf where nothing is known.
 func (t Tail) Level(rate float64) (level float64, young bool) {
 	wanted := rate * t.Rows
 	young = wanted < 10
-	if t.Peaks < 2 {
+	if t.Peaks == 0 {
 		return math.Inf(1), true
 	}
 	low, high := t.Above, t.Above+64
@@ -84,6 +84,8 @@ type peaks struct {
 	kept   []peak
 	judged uint64 // rows
 	since  uint64 // rows judged before the first of kept could be
+
+	heights []float64 // memory
 }
 
 // follow moves the run of a series on by a score.
@@ -115,27 +117,36 @@ func (p *peaks) add(score float64) {
 	}
 }
 
-// tail returns what the peaks say. Runs began above start.
-func (p *peaks) tail(start float64) Tail {
+// tail returns what the peaks say. Runs began above the start, as many of the rows as h knows.
+func (p *peaks) tail(start float64, h *Distribution) Tail {
 	since := max(p.since, p.judged-p.reach())
 	t := Tail{Above: start, Rows: float64(p.judged - since)}
-	heights := make([]float64, 0, len(p.kept))
+	heights := p.heights[:0]
 	for _, one := range p.kept {
 		if one.at >= since {
 			heights = append(heights, one.score)
 		}
 	}
+	p.heights = heights
 	slices.Sort(heights)
 	if n := len(heights); n > mostPeaks {
 		t.Above, heights = heights[n-mostPeaks-1], heights[n-mostPeaks:]
 	}
 	heights = slices.DeleteFunc(heights, func(h float64) bool { return h <= t.Above })
-	n := len(heights)
-	if t.Peaks = float64(n); n == 0 {
-		return t
+	if t.Peaks = float64(len(heights)); t.Peaks < 2 {
+		return t.ofRows(h)
 	}
 	t.fit(heights)
 	return t
+}
+
+// ofRows is a tail by rows, where no runs are over: as if those that are high were one.
+func (t Tail) ofRows(h *Distribution) Tail {
+	if h.Sum < 1 {
+		return t
+	}
+	u, _, mean := h.tail()
+	return Tail{Above: u, Peaks: 1, Rows: h.Sum, Heavy: mean, Light: math.Exp(u) * math.Expm1(mean)}
 }
 
 // fit sets both laws by the peaks above u, in order.
@@ -162,9 +173,9 @@ func (t Tail) peaks() peaks {
 	if t.Peaks == 0 {
 		return p
 	}
-	p.kept = append(p.kept, peak{t.Above, p.judged})
+	p.kept = append(p.kept, peak{score: t.Above, at: p.judged})
 	for i := range int(t.Peaks) {
-		p.kept = append(p.kept, peak{t.Above - t.Heavy*math.Log((float64(i)+0.5)/t.Peaks), p.judged})
+		p.kept = append(p.kept, peak{score: t.Above - t.Heavy*math.Log((float64(i)+0.5)/t.Peaks), at: p.judged})
 	}
 	return p
 }

@@ -71,7 +71,7 @@ func episodesOf(next func() []float64, d, begin, rows int, rate float64) (n int)
 			c.Score(e, out, row, []*Series{&scores})
 			level, _ := e.Tail.Level(rate)
 			open := w.Open
-			if w.Step(out[0], level, e.Scores.Quantile(0.99)) && !open && i >= begin {
+			if w.Step(out[0], level, min(e.Scores.Quantile(0.99), e.Tail.Above)) && !open && i >= begin {
 				n++
 			}
 		}
@@ -135,8 +135,8 @@ func TestLevel(t *testing.T) {
 	if _, young := tail.Level(9. / 1000); !young {
 		t.Error("nine peaks wanted in all rows: not young")
 	}
-	if got, young := (Tail{Above: 1, Peaks: 1, Rows: 100, Heavy: 1, Light: 1}).Level(0.01); !math.IsInf(got, 1) || !young {
-		t.Errorf("one peak: level %v, young %v", got, young)
+	if got, young := (Tail{Above: 1, Rows: 100}).Level(0.01); !math.IsInf(got, 1) || !young {
+		t.Errorf("no peak: level %v, young %v", got, young)
 	}
 	if got, _ := tail.Level(1); got > tail.Above+1e-9 {
 		t.Errorf("more wanted than there are: level %v, want u", got)
@@ -162,7 +162,7 @@ func TestTailOfPeaks(t *testing.T) {
 			}
 			faulty.add(s)
 		}
-		tail, other := p.tail(1), faulty.tail(1)
+		tail, other := p.tail(1, nil), faulty.tail(1, nil)
 		rate := tail.Peaks / tail.Rows / 20
 		h, _ := tail.Level(rate)
 		hFaulty, _ := other.Level(rate)
@@ -239,7 +239,7 @@ func TestTailGoesOn(t *testing.T) {
 	}
 	e := l.Evaluator()
 	want, _ := e.Tail.Level(1. / 2000)
-	got, young := Resume(e).peaks.tail(e.Scores.runStart()).Level(1. / 2000)
+	got, young := Resume(e).peaks.tail(e.Scores.runStart(), &e.Scores).Level(1. / 2000)
 	if math.Abs(got-want) > 0.2*(want-e.Tail.Above) || !young {
 		t.Errorf("level %.3f, want %.3f", got, want)
 	}

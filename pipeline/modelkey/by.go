@@ -143,7 +143,7 @@ func Split(id string) (base string, partition int32, value []byte, ok bool) {
 	if !found || err != nil || n < 0 {
 		return "", 0, nil, false
 	}
-	if value, ok = decode(encoded); !ok || ID(base, int32(n), value) != id {
+	if value, ok = Unescape(encoded); !ok || ID(base, int32(n), value) != id {
 		return "", 0, nil, false
 	}
 	return base, int32(n), value, true
@@ -158,7 +158,8 @@ func CutLast(text string) (before, after string, found bool) {
 	return text[:i], text[i+1:], true
 }
 
-func decode(text string) (value []byte, ok bool) {
+// Unescape is the inverse of AppendEscaped.
+func Unescape(text string) (value []byte, ok bool) {
 	value = make([]byte, 0, len(text))
 	for i := 0; i < len(text); i++ {
 		if text[i] != '%' {

@@ -330,10 +330,10 @@ func (t *KeyedTransform) whitenGroup(ctx context.Context, m *source.Message, fir
 	if t.Output.Recent && g.model.Model.Recent != nil {
 		value, _ := c.values[c.message].At(first + g.rows[0])
 		q.series = t.series.touch([]byte(value), m.Offset, first+g.rows[0], t.of)
-		q.ofRows, q.ofFirst = g.rows, first
+		q.ofRows, q.ofFirst, q.ofMessage = g.rows, first, m
 	}
 	w, err := t.whiten(ctx)
-	q.series, q.ofRows = nil, nil
+	q.series, q.ofRows, q.ofMessage = nil, nil, nil
 	if err != nil {
 		return err
 	}

@@ -7,15 +7,19 @@ import (
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 // lastRows is memory for what scores the last rows of series.
 type lastRows struct {
 	scorer recent.Scorer
 	series []*recent.Series
-	rows   []float64 // those of the batch that are valid
-	at     []int     // where they are in the batch
+	held   []*heldSeries   // the same
+	places []episode.Place // of rows, where episodes are watched for
+	rows   []float64       // those of the batch that are valid
+	at     []int           // where they are in the batch
 	scores []float64
 }
 
@@ -26,6 +30,7 @@ func (t *Transform) lastRows(w *encode.Whitened, x []float64, first int) {
 	}
 	r, d := &t.recent, w.K
 	r.series, r.rows, r.at = r.series[:0], r.rows[:0], r.at[:0]
+	r.held, r.places = r.held[:0], r.places[:0]
 	of := turns{t: t}
 	defer of.values.Release()
 	for i := range len(x) / d {
@@ -33,7 +38,11 @@ func (t *Transform) lastRows(w *encode.Whitened, x []float64, first int) {
 		if t.queue.invalid[first+i] != minibatch.ReasonNone {
 			continue
 		}
-		r.series = append(r.series, &of.row(first+i).Series)
+		one := of.row(first + i)
+		r.series = append(r.series, &one.Series)
+		if t.rate > 0 {
+			r.held, r.places = append(r.held, one), append(r.places, of.place(first+i))
+		}
 		r.rows, r.at = append(r.rows, x[i*d:(i+1)*d]...), append(r.at, first+i)
 	}
 	r.scores = slices.Grow(r.scores[:0], len(r.at))[:len(r.at)]
@@ -42,6 +51,9 @@ func (t *Transform) lastRows(w *encode.Whitened, x []float64, first int) {
 	for i, at := range r.at {
 		w.Recent[at] = float32(min(r.scores[i], math.MaxFloat32))
 		w.RecentP[at] = float32(e.P(float64(w.Recent[at]), r.scorer.Rows(i)))
+	}
+	if t.rate > 0 {
+		t.watch(w)
 	}
 }
 
@@ -78,6 +90,40 @@ func (t *Transform) lastRows32(w *encode.Whitened) {
 	}
 }
 
+// watch tells episodes by the scores of rows.
+func (t *Transform) watch(w *encode.Whitened) {
+	r, l := &t.recent, t.level()
+	for i, one := range r.held {
+		if r.scorer.Rows(i) <= recent.FirstRows {
+			continue // the level is of the scores of means
+		}
+		at := r.at[i]
+		if say := one.episode.Step(r.places[i], float64(w.Recent[at]), float64(w.RecentP[at]), l); say != "" {
+			t.series.say(one, say, "", t.model.ModelID, t.model.Version, r.places[i].Time)
+		}
+	}
+}
+
+// level is at which scores of the model open an episode.
+func (t *Transform) level() episode.Level {
+	e, c := t.model.Model.Recent, &t.levels
+	if c.of != e || c.rate != t.rate {
+		height, young := e.Tail.Level(t.rate)
+		*c = levels{e, t.rate, episode.Level{Height: height, Usual: usual(e), Young: young}}
+	}
+	return c.Level
+}
+
+// usualShare of the scores of rows are those of usual rows.
+const usualShare = 0.99
+
+// levels is what a model's levels are at a rate.
+type levels struct {
+	of   *recent.Evaluator
+	rate float64
+	episode.Level
+}
+
 // turns finds the series of rows of the queue, one after the other.
 type turns struct {
 	t       *Transform
@@ -87,6 +133,27 @@ type turns struct {
 	held    *heldSeries     // of the message, or of the row before
 	same    string          // value of the row before
 	known   bool            // … which has one
+}
+
+// place is the place of the row that row was called with last.
+func (o *turns) place(row int) episode.Place {
+	q := &o.t.queue
+	m, at := q.ofMessage, 0
+	if q.series != nil {
+		at = q.ofFirst + q.ofRows[row]
+	} else {
+		p := &q.pending[o.message]
+		m, at = p.message, row-p.first
+	}
+	if o.t.placeOf != nil {
+		return o.t.placeOf(at)
+	}
+	place := episode.Place{Offset: m.Offset, Row: at}
+	if !m.Time.IsZero() {
+		stamp := source.Calendar(m.Time)
+		place.Time = &stamp
+	}
+	return place
 }
 
 func (o *turns) row(row int) *heldSeries {
@@ -125,3 +192,6 @@ func (o *turns) row(row int) *heldSeries {
 	o.same, o.known = value, ok
 	return o.held
 }
+
+// usual is the score below which rows are usual: the 99 % quantile of scores, or one of the tail's, where faulty rows are more than one in a hundred.
+func usual(e *recent.Evaluator) float64 { return min(e.Scores.Quantile(usualShare), e.Tail.Above) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/models"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
@@ -24,6 +25,16 @@ const offlineBytes = 4 << 20
 type Offline struct {
 	transform *Transform
 	rows      int64 // at most, of one batch of the output
+
+	// Places says where a row of a message is; nil: that many rows behind the message's own.
+	Places func(row int) episode.Place
+	// Said is called with each record of an episode; nil: they are dropped.
+	Said func(episode.Record)
+}
+
+// Watch has episodes told at a budget of false ones per row; 0: none are.
+func (o *Offline) Watch(rate float64, budget string) {
+	o.transform.rate, o.transform.budget = rate, budget
 }
 
 // NewOffline returns an Offline with a model; nil: rows pass with null results until Adopt. What c says of topics does not count.
@@ -72,6 +83,12 @@ func (o *Offline) Take(ctx context.Context, m *source.Message, put func(pieces .
 	}
 	for from := int64(0); from == 0 || from < m.Record.NumRows(); from += o.rows {
 		part := *m
+		o.transform.placeOf = func(row int) episode.Place {
+			if row += int(from); o.Places != nil {
+				return o.Places(row)
+			}
+			return episode.Place{Row: m.Row + row}
+		}
 		part.Record = m.Record.NewSlice(from, min(m.Record.NumRows(), from+o.rows))
 		part.Row += int(from)
 		err := o.whiten(ctx, part, put)
@@ -95,6 +112,11 @@ func (o *Offline) whiten(ctx context.Context, m source.Message, put func(pieces 
 	for _, out := range work.Messages {
 		if err := put(append([][]byte{out.Value}, out.Rest...)...); err != nil {
 			return err
+		}
+	}
+	for _, r := range o.transform.records {
+		if o.Said != nil {
+			o.Said(r)
 		}
 	}
 	o.transform.Kept()

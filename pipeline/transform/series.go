@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/lca-stream/lca-stream/lca/recent"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/sink"
@@ -58,6 +59,9 @@ type heldSeries struct {
 	features string // fingerprint of the features that it is of
 	offset   int64  // of its last row
 	row      int    // … in the message
+	episode  episode.Open
+	model    string // that scored the episode's first row
+	version  uint64 // that scored the last row that something was said of
 
 	touched      bool // since the states were written last
 	newer, older *heldSeries
@@ -75,8 +79,11 @@ type heldSeriesSet struct {
 	// What the series of a value is before its first row; nil: there are no rows yet.
 	begin func(value []byte) *recent.Series
 
+	said []saying // of episodes, since states were written last
+
 	// Before a message whose rows are whitened at several times; nil: it is not kept. If the message is set aside for a later row, none of them counts.
-	before map[*heldSeries]heldSeries
+	before     map[*heldSeries]heldSeries
+	saidBefore int
 }
 
 // seriesNull is the name of the series of rows without a value, and of all rows where a partition is a series. No value becomes the same text.
@@ -119,6 +126,7 @@ func (s *heldSeriesSet) heard(one *heldSeries, offset int64, row int, features s
 		s.before[one] = was
 	}
 	if one.features != features {
+		s.close(one, episode.ModelReplaced)
 		one.Series, one.features = recent.Series{}, features
 	}
 	if offset > one.offset || offset == one.offset && row > one.row {
@@ -131,7 +139,7 @@ func (s *heldSeriesSet) heard(one *heldSeries, offset int64, row int, features s
 }
 
 // keep begins to keep what series are.
-func (s *heldSeriesSet) keep() { s.before = map[*heldSeries]heldSeries{} }
+func (s *heldSeriesSet) keep() { s.before, s.saidBefore = map[*heldSeries]heldSeries{}, len(s.said) }
 
 // end ends that; back says that series are to be what they were.
 func (s *heldSeriesSet) end(back bool) {
@@ -143,8 +151,10 @@ func (s *heldSeriesSet) end(back bool) {
 		if was.offset < 0 {
 			delete(s.all, one.name)
 		}
-		one.Series, one.features, one.offset, one.row, one.touched = was.Series, was.features, was.offset, was.row, was.touched
+		one.Series, one.features, one.offset, one.row, one.episode, one.touched = was.Series, was.features, was.offset, was.row, was.episode, was.touched
+		one.model, one.version = was.model, was.version
 	}
+	s.said = s.said[:s.saidBefore]
 	s.touched = slices.DeleteFunc(s.touched, func(one *heldSeries) bool { return !one.touched })
 }
 
@@ -167,6 +177,7 @@ func (s *heldSeriesSet) trim(offset int64) {
 	}
 	for most := s.limit(); len(s.all) > most; {
 		one := s.oldest
+		s.close(one, episode.Evicted)
 		s.unlink(one)
 		delete(s.all, one.name)
 		s.gone[one.name] = true
@@ -313,6 +324,7 @@ func (t *StateTopic) topic() string {
 // put adds the states of the series that were touched to what the batch becomes.
 func (t *Transform) put(in *source.Message) {
 	s := &t.series
+	t.tellEpisodes(in.Partition)
 	if t.States == nil {
 		clear(s.gone)
 		s.written(func(*heldSeries) {})

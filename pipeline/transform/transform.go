@@ -16,6 +16,7 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/models"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -70,7 +71,12 @@ type Transform struct {
 	rejects   reject.Rejects
 	bounds    timeBounds
 	series    heldSeriesSet
-	unusual   map[string]uint64 // with model.by and without alarms of rows: rows of the batch with a lca_p below RareRow, by model
+	rate      float64                     // budget of false episodes per row; 0: none are watched for
+	levels    levels                      // of the model that was last asked for
+	budget    string                      // the budget of which the rate is made, as text
+	records   []episode.Record            // of the batch
+	placeOf   func(row int) episode.Place // of a row of a message of a file; nil: it is in a topic
+	unusual   map[string]uint64           // with model.by and without alarms of rows: rows of the batch with a lca_p below RareRow, by model
 }
 
 // Do whitens a batch with one model: the newest when the batch began. It ends with the context. Its Work lives until the next Do.
@@ -107,6 +113,7 @@ func (t *Transform) do(ctx context.Context, b *source.Batch, features []string, 
 		t.made = t.Engines.made()
 	}
 	t.made.begin(len(b.Messages))
+	t.records = t.records[:0]
 	if err := t.inParts(b.Messages, features, whiten); err != nil {
 		return pipeline.Work{}, err
 	}
@@ -289,9 +296,10 @@ type queue struct {
 	read   minibatch.Rows // the rows of the message that is being gathered
 
 	// Of rows of a message that have one value of model.by, and are whitened apart from others: of which series they are, and which rows.
-	series  *heldSeries // nil: they are those of pending
-	ofRows  []int
-	ofFirst int // number of the first row of ofRows[…] = 0
+	series    *heldSeries // nil: they are those of pending
+	ofRows    []int
+	ofFirst   int // number of the first row of ofRows[…] = 0
+	ofMessage *source.Message
 }
 
 // pending is a message that waits for its output.

@@ -54,6 +54,9 @@ rows. No broker is needed. The scores are those of a live pipeline, to the bit, 
 scored. Without it the first rows of the stream are the normal stretch, and scores begin with the first model. A time
 without a zone is UTC.
 
+A stretch of a series whose last rows are unusual is an episode. How many false ones you can live with is alarms.budget,
+1/day where --time says when rows are, or else 1/2000 rows. --episodes writes each with its first and last unusual row.
+
 --labels names a column of 0 and 1, or a CSV file with the columns from and to: rows, counted from 0, or times, both
 inclusive. Labels judge, and nothing is learnt from them. No label is moved or widened (no point adjustment).
 
@@ -145,6 +148,7 @@ type backtest struct {
 	row     int64         // of the next row
 	scored  int64
 	first   int64 // the first row with a score; −1: there is none
+	told    episodes
 }
 
 func run(ctx context.Context, p *app.Program, f *flags, cfg *config.Config) error {
@@ -176,7 +180,7 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 	}
 	b.screen.End()
 	if f.episodes != "" {
-		if err := p.WriteOutput(f.episodes, func(w io.Writer) error { _, err := io.WriteString(w, "[]\n"); return err }); err != nil {
+		if err := p.WriteOutput(f.episodes, b.told.write); err != nil {
 			return err
 		}
 	}
@@ -318,7 +322,10 @@ func (b *backtest) begin(rec arrow.Record) error {
 	}
 	learn.WarnLeftOut(b.log, features, leftOut)
 	b.learnt = project(b.schema, minibatch.ColumnsOf(features.Names))
-	b.lanes = lanes{config: b.config, log: b.log, features: features.Names}
+	if err := b.told.begin(b.config.Alarms.Budget, b.flags.time != ""); err != nil {
+		return err
+	}
+	b.lanes = lanes{config: b.config, log: b.log, features: features.Names, told: &b.told}
 	if b.columns.series != "" {
 		b.lanes.series = modelkey.By{Place: modelkey.Column, Name: b.columns.series}
 	}
@@ -345,6 +352,7 @@ func (b *backtest) rows(ctx context.Context, rec arrow.Record) error {
 	n := int(rec.NumRows())
 	done := make([]scored, n)
 	normal := b.normal(c, n)
+	b.told.clock(c, n)
 	if err := b.part(ctx, rec, c, 0, normal, done); err != nil {
 		return err
 	}
@@ -445,8 +453,16 @@ func (b *backtest) count(c *cells, normal int, done []scored) error {
 func (b *backtest) report(w io.Writer) error {
 	r := Result{Rows: b.row, Scored: b.scored, Seconds: time.Since(b.screen.Start).Seconds()}
 	if b.judge.labelled {
-		r.Faults = &b.judge.faults
+		r.Faults = new(int)
+		*r.Faults = len(b.judge.faults)
 		r.AP, r.AUC = b.judge.figures()
+	}
+	if r.Scored > 0 && b.lanes.learner.Recent {
+		r.Episodes = new(int)
+		*r.Episodes = len(b.told.last)
+		if b.judge.labelled {
+			r.FalseEpisodes, r.Met, r.DelayRows = b.judge.met(b.told.last)
+		}
 	}
 	if b.flags.json {
 		return json.NewEncoder(w).Encode(r)
@@ -459,6 +475,15 @@ func (b *backtest) report(w io.Writer) error {
 		}
 	} else {
 		text += ": there were too few rows for a model"
+	}
+	if r.Episodes != nil {
+		text += fmt.Sprintf("\n%s at a budget of %s", plural.Count(*r.Episodes, "episode"), b.told.budget)
+		if r.Met != nil {
+			text += fmt.Sprintf(": %d of %s met, %d false", *r.Met, plural.Count(*r.Faults, "fault"), *r.FalseEpisodes)
+			if r.DelayRows != nil {
+				text += fmt.Sprintf(", %g rows late at the median", *r.DelayRows)
+			}
+		}
 	}
 	if r.Faults != nil {
 		text += fmt.Sprintf("\n%s in the labels: AP %s, AUC %s of %s", plural.Count(*r.Faults, "fault"), app.Maybe(r.AP), app.Maybe(r.AUC), b.lanes.column)

@@ -103,12 +103,14 @@ func (v *cells) at(i int) moment {
 
 // origin is what the message of a row would say of it.
 type origin struct {
+	row int64 // of the files
 	key []byte
 	at  time.Time // zero: it is not known
 }
 
 // origin is that of a row.
 func (v *cells) origin(i int) (o origin) {
+	o.row = v.first + int64(i)
 	if v.key.Len() > 0 {
 		if value, ok := v.key.At(i); ok {
 			o.key = []byte(value)

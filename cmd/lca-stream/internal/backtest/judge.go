@@ -176,11 +176,17 @@ func (s *spans) of(row int64, at moment) label {
 type judge struct {
 	labelled bool
 	spans    *spans // nil: labels are a column
-	faults   int
+	faults   []fault
 
-	open  map[string]bool // series whose last row is faulty
+	open  map[string]int // series whose last row is faulty: the number of its fault
 	rows  []judged
 	worst int // faulty ones among rows
+}
+
+// fault is a labelled stretch of a series.
+type fault struct {
+	series string
+	rows   []int64 // all of them
 }
 
 type judged struct {
@@ -199,7 +205,7 @@ func (j *judge) add(c *cells, i int, row int64, score float32, hasScore bool) (e
 	} else if is, err = c.labels(i); err != nil {
 		return fmt.Errorf("row %d: %w", row, err)
 	}
-	if j.fault(c, i, is); is == unknown || !hasScore {
+	if j.fault(c, i, row, is); is == unknown || !hasScore {
 		return nil
 	}
 	j.rows = append(j.rows, judged{score, is == faulty})
@@ -209,23 +215,65 @@ func (j *judge) add(c *cells, i int, row int64, score float32, hasScore bool) (e
 	return nil
 }
 
-// fault counts a fault where one begins in a series.
-func (j *judge) fault(c *cells, i int, is label) {
+// fault begins a fault, or goes on with one, in the series of a row.
+func (j *judge) fault(c *cells, i int, row int64, is label) {
 	series := ""
 	if c.key.Len() > 0 {
 		series, _ = c.key.At(i)
 	}
-	open := j.open[series]
+	at, open := j.open[series]
 	switch {
 	case is == faulty && !open:
-		j.faults++
+		series = strings.Clone(series)
+		at = len(j.faults)
+		j.faults = append(j.faults, fault{series: series})
 		if j.open == nil {
-			j.open = map[string]bool{}
+			j.open = map[string]int{}
 		}
-		j.open[strings.Clone(series)] = true
+		j.open[series] = at
 	case is == normal && open:
 		delete(j.open, series)
 	}
+	if is == faulty {
+		j.faults[at].rows = append(j.faults[at].rows, row)
+	}
+}
+
+// met compares episodes with faults. A fault is met if a row of its own is in an episode of its series; an episode with no such row is false. The delay is
+// the median, over the faults that are met, of how many rows of the fault come before the first episode.
+func (j *judge) met(all []*told) (wrong, met *int, delay *float64) {
+	wrong, met = new(int), new(int)
+	var late []float64
+	right := make([]bool, len(all))
+	for _, f := range j.faults {
+		first := -1
+		for i, e := range all {
+			if e.keyed && e.value != f.series {
+				continue
+			}
+			at, _ := slices.BinarySearch(f.rows, e.From.Offset)
+			if at == len(f.rows) || f.rows[at] > e.To.Offset {
+				continue
+			}
+			if right[i] = true; first < 0 || at < first {
+				first = at
+			}
+		}
+		if first >= 0 {
+			*met++
+			late = append(late, float64(first))
+		}
+	}
+	for _, ok := range right {
+		if !ok {
+			*wrong++
+		}
+	}
+	if slices.Sort(late); len(late) > 0 {
+		delay = new(float64)
+		*delay = (late[(len(late)-1)/2] + late[len(late)/2]) / 2
+	}
+	return wrong, met, delay
 }
 
 // figures are the average precision and the area under the ROC curve; nil where there are no faulty rows, or no others.

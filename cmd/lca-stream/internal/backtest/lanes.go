@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -20,6 +21,7 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -49,11 +51,13 @@ type lanes struct {
 	each      int64            // bytes of one
 	scoring   bool             // the normal stretch has ended
 	published int              // versions that rows were scored with
+	told      *episodes
 }
 
 // lane is one model: a learner, and the transform that has its newest version.
 type lane struct {
 	*lanes
+	value   string // of model.by
 	id      string
 	learner *learn.Learn
 	read    snapshot.Assembler // of what the learner publishes
@@ -94,7 +98,8 @@ func (s *lanes) of(value string) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.all[string([]byte(value))] = l // the value is in the memory of a record
+	l.value = strings.Clone(value) // it is in the memory of a record
+	s.all[l.value] = l
 	s.order = append(s.order, l)
 	return l, nil
 }
@@ -126,6 +131,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 		Columns: l.learner.Columns, Output: out, Components: c.Transform.Components,
 		OnInvalid: invalid, Series: s.series, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
 	})
+	l.offline.Said = func(r episode.Record) { s.told.say(l, r) }
 	return l, nil
 }
 
@@ -195,7 +201,7 @@ func (l *lane) rows(ctx context.Context, rec arrow.Record, of func(i int) origin
 	n := rec.NumRows()
 	for from := int64(0); from < n; {
 		part := rec.NewSlice(from, min(n, from+int64(l.learner.Room())))
-		err := l.score(ctx, part)
+		err := l.score(ctx, part, func(i int) origin { return of(int(from) + i) })
 		first := int(from)
 		for _, made := range l.made {
 			take(first, scored{rows: made, id: l.id, version: l.adopted, column: l.judged(made.Schema())})
@@ -225,8 +231,10 @@ func (s *lanes) judged(schema *arrow.Schema) int {
 }
 
 // score whitens and scores rows with the version that is adopted, into made. Without one the results are null.
-func (l *lane) score(ctx context.Context, part arrow.Record) error {
+func (l *lane) score(ctx context.Context, part arrow.Record, of func(i int) origin) error {
 	l.made = l.made[:0]
+	l.offline.Watch(l.told.rate(of(0).row), l.told.budget)
+	l.offline.Places = func(row int) episode.Place { return placeOf(of(row)) }
 	m := source.Message{Partition: l.partition(), Offset: l.row, Row: int(l.row) + 1, Record: part}
 	return l.offline.Take(ctx, &m, func(pieces ...[]byte) error {
 		in, err := ipc.NewReader(bytes.NewReader(bytes.Join(pieces, nil)))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/internal/typo"
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 )
 
@@ -229,4 +230,26 @@ func (v *metricValue) String() string { return quote(string(*v.p)) }
 func (v *metricValue) want() string   { return "one of " + strings.Join(v.names(), ", ") }
 func (v *metricValue) schema() map[string]any {
 	return map[string]any{"type": "string", "pattern": "^(" + strings.ReplaceAll(strings.Join(v.names(), "|"), "RANK", "[0-9]+") + ")$"}
+}
+
+// budgetValue is a number of false episodes in a time or in rows.
+type budgetValue struct{ p *episode.Budget }
+
+func (v *budgetValue) set(text string) error {
+	b, err := episode.ParseBudget(text)
+	if err != nil {
+		return &wrong{what: fmt.Sprintf("%.40q is no budget of false episodes", text), remedy: "write a number in a time or in rows, as 1/day, 2/week, 1/hour or 1/2000 rows"}
+	}
+	*v.p = b
+	return nil
+}
+
+func (v *budgetValue) check() error   { return nil }
+func (v *budgetValue) String() string { return v.p.String() }
+func (v *budgetValue) schema() map[string]any {
+	return map[string]any{"type": "string", "pattern": `^[0-9]+/(hour|day|week|[0-9]+ rows)$`}
+}
+
+func (v *budgetValue) want() string {
+	return "a number of false episodes, as 1/day, 2/week or 1/2000 rows"
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
@@ -190,8 +191,9 @@ type DeadLetter struct {
 
 // Alarms is where events go that an operator should know of.
 type Alarms struct {
-	Topic  string  // topic of the events, as JSON; "": nowhere
-	PBelow float64 // probability of a score below which a row is an event; 0: no row is
+	Topic  string         // topic of the events, as JSON; "": nowhere
+	PBelow float64        // probability of a score below which a row is an event; 0: no row is
+	Budget episode.Budget // false episodes that the user can live with
 }
 
 // Memory is what the process may take.

@@ -53,6 +53,8 @@ func wrongValues(k Key) []string {
 		return []string{"nonsense", "low_rank", "low_rank:0", "low_rank:x", "full:3", "low_rank:65537", `""`}
 	case *seriesValue:
 		return []string{"none", `"header:"`, `"columns:machine"`, "keys", "partitions"}
+	case *budgetValue:
+		return []string{"1", "0/day", "1/month", "2/1 rows", `""`}
 	case *byValue:
 		return []string{"nonsense", `""`, "Key", `"header: machine"`, `"header:"`, `"column:"`, `"column:` + strings.Repeat("a", longestName+1) + `"`}
 	case *textValue:

@@ -1,0 +1,138 @@
+package backtest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+)
+
+// machines backtests 12,000 rows of two machines in turn, one a second, the first 6,000 of them the normal stretch. Machine m1 is faulty from row 9001 to row 9601.
+func machines(t *testing.T, set func(*config.Config, *flags)) (r Result, all []episode.Record, err error) {
+	t.Helper()
+	dir, r1 := t.TempDir(), rand.New(rand.NewPCG(5, 5))
+	var text strings.Builder
+	text.WriteString("at,machine,a,b,faulty\n")
+	for i := range 12_000 {
+		far, faulty := 0., 0
+		if i%2 == 1 && i > 9000 && i <= 9601 {
+			far, faulty = 3, 1
+		}
+		fmt.Fprintf(&text, "2026-05-03T%02d:%02d:%02dZ,m%d,%v,%v,%d\n", i/3600, i/60%60, i%60, i%2, far+r1.NormFloat64(), r1.NormFloat64(), faulty)
+	}
+	in, out := filepath.Join(dir, "rows.csv"), filepath.Join(dir, "episodes.json")
+	if err := os.WriteFile(in, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said bytes.Buffer
+	p := &app.Program{Stdout: &said, Stderr: io.Discard, Getenv: func(string) (string, bool) { return "", false }}
+	cfg := config.Default()
+	cfg.Source.Features = []string{"a", "b"}
+	f := &flags{inputs: []string{in}, key: "machine", until: "6000", labels: "faulty", episodes: out, json: true, time: "at"}
+	if set(cfg, f); f.check() != nil {
+		t.Fatal(f.check())
+	}
+	b := &backtest{flags: f, config: cfg, log: app.QuietLogger(p, cfg.Logger), first: -1, series: modelkey.By{Place: modelkey.Key}}
+	if cfg.Model.By.Keyed() {
+		b.series = modelkey.By{}
+	}
+	if err := b.run(t.Context(), p); err != nil {
+		return r, nil, err
+	}
+	if err := json.Unmarshal(said.Bytes(), &r); err != nil {
+		t.Fatal(err)
+	}
+	text2, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text2, &all); err != nil {
+		t.Fatal(err)
+	}
+	return r, all, nil
+}
+
+// The fault of a machine is one episode of its series, told in full; a budget in time and one in rows mean the same where a row comes each second.
+func TestEpisodes(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*config.Config, *flags){
+		"a day":     func(c *config.Config, _ *flags) { c.Alarms.Budget, _ = episode.ParseBudget("10/day") },
+		"rows":      func(c *config.Config, _ *flags) { c.Alarms.Budget, _ = episode.ParseBudget("1/8640 rows") },
+		"no time":   func(_ *config.Config, f *flags) { f.time = "" },
+		"own model": func(c *config.Config, _ *flags) { c.Model.By = modelkey.By{Place: modelkey.Key} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, all, err := machines(t, set)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Faults == nil || *r.Faults != 1 || *r.Met != 1 || *r.FalseEpisodes > 3 || *r.Episodes != len(all) || *r.Episodes != *r.FalseEpisodes+1 || *r.DelayRows > 30 {
+				t.Fatalf("%d episodes in the file; %v of %v faults met, %v false of %v, delay %v", len(all), *r.Met, *r.Faults, *r.FalseEpisodes, *r.Episodes, *r.DelayRows)
+			}
+			for _, e := range all {
+				if e.From.Row < 9001 || e.From.Row > 9601 {
+					continue
+				}
+				if *e.Series != "m1" || e.Type != episode.Closed || *e.Reason != episode.Usual || e.To.Row < 9590 || e.To.Row > 9700 || e.Rows < 280 || e.RowsOver > e.Rows || e.Peak.Score < e.Level || e.Seq == 0 ||
+					e.ID != fmt.Sprintf("default/0/m1/%d.%d", e.From.Offset, e.From.Row) || (e.Time == nil) != (name == "no time") {
+					t.Errorf("%+v", e)
+				}
+			}
+		})
+	}
+}
+
+// A budget in time needs times, unless it is the default, in whose place one in rows is taken.
+func TestBudgetWithoutTimes(t *testing.T) {
+	t.Parallel()
+	if _, _, err := machines(t, func(c *config.Config, f *flags) {
+		f.time = ""
+		c.Alarms.Budget, _ = episode.ParseBudget("2/day")
+	}); err == nil || !strings.Contains(err.Error(), "--time") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// An episode is judged by the rows of faults that are in it, in its own series, and by no others.
+func TestMet(t *testing.T) {
+	one := func(series string, from, to int64) *told {
+		return &told{Record: episode.Record{From: episode.Place{Offset: from}, To: episode.Place{Offset: to}}, keyed: series != "", value: series}
+	}
+	faults := []fault{{"m1", []int64{10, 12, 14, 16}}, {"m2", []int64{11, 13}}, {"m1", []int64{50}}}
+	for name, c := range map[string]struct {
+		all        []*told
+		wrong, met int
+		delay      float64
+	}{
+		"none":                  {nil, 0, 0, -1},
+		"late by two rows":      {[]*told{one("m1", 13, 40)}, 0, 1, 2},
+		"of another series":     {[]*told{one("m3", 10, 60)}, 1, 0, -1},
+		"of all series":         {[]*told{one("", 0, 60)}, 0, 3, 0},
+		"before, and behind":    {[]*told{one("m1", 0, 9), one("m1", 17, 49)}, 2, 0, -1},
+		"between rows of it":    {[]*told{one("m1", 11, 11)}, 1, 0, -1},
+		"two of one fault":      {[]*told{one("m1", 16, 20), one("m1", 12, 13)}, 0, 1, 1},
+		"one of two, one false": {[]*told{one("m2", 13, 13), one("m2", 20, 30), one("m1", 50, 51)}, 1, 2, 0.5},
+	} {
+		wrong, met, delay := (&judge{faults: faults}).met(c.all)
+		got := -1.
+		if delay != nil {
+			got = *delay
+		}
+		if diff := cmp.Diff([]float64{float64(c.wrong), float64(c.met), c.delay}, []float64{float64(*wrong), float64(*met), got}); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}

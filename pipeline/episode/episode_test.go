@@ -1,0 +1,109 @@
+package episode
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+var begin = time.Date(2026, 5, 3, 10, 0, 0, 0, time.UTC)
+
+// run steps through scores, a row every pause, and returns what was said and at which rows.
+func run(o *Open, pause time.Duration, scores ...float64) (said []string, at []int) {
+	for i, s := range scores {
+		p := Place{Offset: int64(i), Row: 3}
+		if pause > 0 {
+			stamp := begin.Add(time.Duration(i) * pause)
+			p.Time = &stamp
+		}
+		if say := o.Step(p, s, math.Exp(-s), Level{Height: 5, Usual: 2}); say != "" {
+			said, at = append(said, say), append(at, i)
+		}
+	}
+	return said, at
+}
+
+func quiet(n int) []float64 { return make([]float64, n) }
+
+// One that opens is told once, and again when it is over: with its rows up to the last that was not usual.
+func TestOpenAndClosed(t *testing.T) {
+	var o Open
+	said, at := run(&o, 0, slices.Concat(quiet(10), []float64{6, 3, 8, 1, 4}, quiet(40))...)
+	if !slices.Equal(said, []string{Opened, Closed}) || !slices.Equal(at, []int{10, 44}) {
+		t.Errorf("%v at %v", said, at)
+	}
+	if o.Watch.Open || o.From.Offset != 10 || o.To.Offset != 14 || o.Rows != 5 || o.Over != 2 || o.Peak.Score != 8 || o.Peak.Offset != 12 || *o.Peak.P != math.Exp(-8) {
+		t.Errorf("%+v", o)
+	}
+}
+
+// A score that passes the level again is told at once, but not within a minute of the last record; one that stays above it is told of once a day.
+func TestUpdates(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		pause  time.Duration
+		scores []float64
+		at     []int
+	}{
+		{"again within a minute", time.Second, []float64{6, 3, 6, 3, 6}, []int{0}},
+		{"again after a minute", 30 * time.Second, []float64{6, 3, 6, 3, 6}, []int{0, 2, 4}},
+		{"again after a thousand rows without a time", 0, slices.Concat([]float64{6}, slices.Repeat([]float64{3}, 999), []float64{6, 3, 6}), []int{0, 1000}},
+		{"above it for two days", 30 * time.Second, slices.Repeat([]float64{6}, 2*2880+2), []int{0, 2880, 5760}},
+	} {
+		var o Open
+		if _, at := run(&o, c.pause, c.scores...); !slices.Equal(at, c.at) {
+			t.Errorf("%s: told at %v, want %v", c.name, at, c.at)
+		}
+	}
+}
+
+// A night without rows, and a wrong stamp, are little time.
+func TestClocks(t *testing.T) {
+	var c RowClock
+	at := begin
+	for i := range 8 {
+		if at = at.Add(10 * time.Second); i == 6 {
+			at = at.Add(12 * time.Hour)
+		}
+		stamp := at
+		if i == 3 {
+			stamp = at.AddDate(100, 0, 0)
+		}
+		if changed := c.Step(stamp); changed != slices.Contains([]int{1, 3, 7}, i) {
+			t.Errorf("after %d rows: changed %v", i+1, changed)
+		}
+	}
+	if c.Rows != 8 || c.In > 3*time.Minute {
+		t.Errorf("%d rows in %v", c.Rows, c.In)
+	}
+	var long RowClock
+	for i := range 20_000 {
+		long.Step(begin.Add(time.Duration(i) * time.Second))
+	}
+	if long.Rows != 16_384 || long.In != 16_383*time.Second {
+		t.Errorf("%d rows in %v", long.Rows, long.In)
+	}
+}
+
+func TestBudget(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		rate float64 // of 86,400 rows a day
+	}{
+		{"1/day", 1. / 86400}, {"2/hour", 2. / 3600}, {"7/week", 1. / 86400}, {"1/2000 rows", 1. / 2000}, {"3/100 rows", 0.03},
+	} {
+		b, err := ParseBudget(c.text)
+		if err != nil || math.Abs(b.Rate(86400, 24*time.Hour)-c.rate) > 1e-12 || b.String() != c.text {
+			t.Errorf("%s: rate %v, %v", c.text, b.Rate(86400, 24*time.Hour), err)
+		}
+	}
+	for _, text := range []string{"", "1", "0/day", "1/month", "1/0 rows", "2/1 rows", "-1/day", "1/2000", "1 / day"} {
+		if _, err := ParseBudget(text); err == nil {
+			t.Errorf("%q is a budget", text)
+		}
+	}
+	if b, _ := ParseBudget("1/day"); b.Rate(0, 0) != 0 {
+		t.Error("a rate without rows")
+	}
+}

@@ -1,0 +1,74 @@
+package episode
+
+import (
+	"time"
+)
+
+// Schema is that of Record. Fields are only ever added.
+const Schema = 1
+
+// The types of records.
+const (
+	Opened  = "episode_opened"
+	Updated = "episode_updated"
+	Closed  = "episode_closed"
+)
+
+// The reasons why an episode is closed.
+const (
+	Usual         = "usual"          // its rows are usual again
+	Evicted       = "evicted"        // there are too many series
+	ModelReplaced = "model_replaced" // its model has other features
+)
+
+// Record is what is said of an episode. What is not known is null.
+type Record struct {
+	Schema    int        `json:"schema"`
+	Type      string     `json:"type"`
+	ID        string     `json:"id"`
+	Seq       int        `json:"seq"`    // of the records of the episode, from 0 on
+	Reason    *string    `json:"reason"` // of one that is closed
+	Group     string     `json:"group"`
+	Topic     string     `json:"topic"`
+	Partition int32      `json:"partition"`
+	Series    *string    `json:"series"`                  // null: rows without a value, or all rows of the partition
+	Base64    *string    `json:"series_base64,omitempty"` // the series, where it is no UTF-8
+	ModelID   string     `json:"model_id"`
+	Version   uint64     `json:"version"` // that the row was scored with
+	Time      *time.Time `json:"time"`    // of the row
+	From      Place      `json:"from"`
+	To        Place      `json:"to"`        // the last row that was unusual
+	Rows      int64      `json:"rows"`      // of the series, from…to
+	RowsOver  int64      `json:"rows_over"` // of them, with a score above the level of their time
+	Peak      Peak       `json:"peak"`
+	Level     float64    `json:"level"`  // that the first row passed
+	Budget    string     `json:"budget"` // by which the level is made
+	Young     bool       `json:"young"`  // the model knew too few rows to make the level well
+	Causes    []Cause    `json:"causes"`
+	Message   string     `json:"message"`
+}
+
+// Place is a row.
+type Place struct {
+	Offset int64      `json:"offset"`
+	Row    int        `json:"row"`
+	Time   *time.Time `json:"time"`
+}
+
+// Peak is the row with the highest score.
+type Peak struct {
+	Score  float64  `json:"score"`
+	P      *float64 `json:"p"`
+	Offset int64    `json:"offset"`
+	Row    int      `json:"row"`
+}
+
+// Cause is a column that has changed.
+type Cause struct {
+	Feature   string   `json:"feature"`
+	Rank      int      `json:"rank"`
+	Direction string   `json:"direction"` // up, down, noisy, quiet
+	Before    *float64 `json:"before"`
+	Now       *float64 `json:"now"`
+	Onset     *int64   `json:"onset"` // in rows from the first of the episode
+}
