@@ -11,6 +11,7 @@ import (
 
 const (
 	stepRate   = 1.0 / 1000
+	slowRate   = 1.0 / 200
 	firstSteps = 20 // rows that the evaluator's deviation stands for in the first mean of steps
 	// leastNoise is what steps and deviations are compared with at least, in scales: a column at rest has none.
 	leastNoise = 0.05
@@ -28,6 +29,7 @@ type steps struct {
 	rows uint32
 	last []float64 // x′ − Short, of the last row
 	mean []float64 // |x′ − x′ of the row before|
+	slow []float64 // mean of x′
 }
 
 // Cause is the account of an episode that is open: how its rows differ from those before it.
@@ -57,7 +59,7 @@ func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, cause *Cause
 	if !open {
 		cause = nil
 	} else if cause == nil {
-		cause = newCause(e, x, z)
+		cause = newCause(e, x, z, s.steps.slow)
 	}
 	s.steps.follow(e, x, z, cause, c.counts[i])
 	return cause
@@ -67,19 +69,20 @@ func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, cause *Cause
 func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32) {
 	d := e.Dim
 	if len(s.last) != d {
-		memory := make([]float64, 2*d)
-		*s = steps{last: memory[:d:d], mean: memory[d:]}
+		memory := make([]float64, 3*d)
+		*s = steps{last: memory[:d:d], mean: memory[d : 2*d : 2*d], slow: memory[2*d:]}
 		for k := range d {
-			s.last[k], s.mean[k] = math.NaN(), state.Round(e.Charts.Mean[2*d+k])
+			s.last[k], s.mean[k], s.slow[k] = math.NaN(), state.Round(e.Charts.Mean[2*d+k]), z[d+k]
 		}
 	}
-	short, rate, weight := max(shortRate, 1/float64(rows)), 0., 0.
+	short, rate, weight, slow := max(shortRate, 1/float64(rows)), 0., 0., 0.
 	if cause != nil {
 		cause.Rows = min(cause.Rows, math.MaxUint32-1) + 1
 		weight = max(1/float64(cause.Rows), causeReach)
 	} else {
 		s.rows = min(s.rows+1, 1/stepRate)
 		rate = max(stepRate, 1/float64(s.rows+firstSteps))
+		slow = max(slowRate, 1/float64(s.rows+firstSteps))
 	}
 	for k, v := range x {
 		if v != v {
@@ -93,13 +96,17 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32) 
 		s.last[k] = state.Round(away)
 		if cause == nil {
 			s.mean[k] = state.Round(s.mean[k] + float64(rate*(step-s.mean[k])))
+			if s.slow[k] != s.slow[k] {
+				s.slow[k] = v
+			}
+			s.slow[k] += float64(slow * (v - s.slow[k]))
 			continue
 		}
 		cause.add(e, k, v, away, step, s.mean[k], weight)
 	}
 }
 
-func newCause(e *Evaluator, x, z []float64) *Cause {
+func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 	d := e.Dim
 	memory := make([]float64, 4*d)
 	c := &Cause{before: memory[:d:d], noise: memory[d : 2*d : 2*d], square: memory[2*d : 3*d : 3*d], mean: memory[3*d:]}
@@ -110,6 +117,9 @@ func newCause(e *Evaluator, x, z []float64) *Cause {
 			short = long
 		}
 		c.before[k], c.noise[k] = long, math.NaN()
+		if len(slow) == d && slow[k] == slow[k] {
+			c.before[k] = slow[k]
+		}
 		c.begins(k, began(e, k, x[k], short, long))
 	}
 	return c
@@ -224,6 +234,14 @@ func (e *Evaluator) deviationSpread() []float64 {
 		out[i] = math.Sqrt(v)
 	}
 	return out
+}
+
+// Clone returns a copy that shares nothing; nil of nil.
+func (c *Cause) Clone() *Cause {
+	if c == nil {
+		return nil
+	}
+	return &Cause{c.Rows, slices.Clone(c.before), slices.Clone(c.noise), slices.Clone(c.square), slices.Clone(c.mean)}
 }
 
 // AppendBinary appends the cause, 20 bytes for each column.

@@ -38,13 +38,14 @@ type Series struct {
 }
 
 // SeriesBytes is the most that AppendBinary writes of a series of d columns.
-func SeriesBytes(d int) int { return 8*(2+5) + 28*d }
+func SeriesBytes(d int) int { return 8*(2+6) + 36*d }
 
 // Clone returns a copy that shares nothing.
 func (s *Series) Clone() Series {
 	c := *s
 	c.Short, c.Long, c.Deviation = slices.Clone(s.Short), slices.Clone(s.Long), slices.Clone(s.Deviation)
 	c.steps.last, c.steps.mean = slices.Clone(s.steps.last), slices.Clone(s.steps.mean)
+	c.steps.slow = slices.Clone(s.steps.slow)
 	return c
 }
 

@@ -9,7 +9,7 @@ import (
 // The bytes of a Learner and of a Series, little-endian: numbers and flags of 8 bytes, and before each list the number of its elements. A matrix
 // is its lower triangle.
 //
-//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves; no steps where causes are not told); a learner's also has the peak of its run and the rows since
+//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run and the rows since
 //	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, 1 and the newest evaluator, or 0
 //	peaks     rows judged, rows before the first peak, and of each peak its score and the rows judged until then
 //	moments   rows that they stand for, rows that came, mean, covariance
@@ -35,6 +35,7 @@ func (s *Series) AppendBinary(b []byte) ([]byte, error) {
 	w.U64(uint64(s.steps.rows))
 	w.Halves(s.steps.last)
 	w.Halves(s.steps.mean)
+	w.Floats(s.steps.slow)
 	return w.B, nil
 }
 
@@ -44,8 +45,8 @@ func ReadSeries(b []byte) (s *Series, rest []byte, err error) {
 	s = &Series{Rows: uint32(r.U64()), Short: r.Floats()}
 	d := len(s.Short)
 	s.Long, s.Deviation = r.Sized("the long mean", d), r.Halves()
-	s.steps = steps{uint32(r.U64()), r.Halves(), r.Halves()}
-	if n := len(s.steps.last); len(s.Deviation) != d || len(s.steps.mean) != n || n != 0 && n != d {
+	s.steps = steps{uint32(r.U64()), r.Halves(), r.Halves(), r.Floats()}
+	if n := len(s.steps.last); len(s.Deviation) != d || len(s.steps.mean) != n || len(s.steps.slow) != n || n != 0 && n != d {
 		r.Fail(fmt.Errorf("%d deviations and %d steps of %d columns", len(s.Deviation), n, d))
 	}
 	return s, r.B, failed(r, "series")

@@ -70,5 +70,5 @@ type Cause struct {
 	Direction string   `json:"direction"` // up, down, noisy, quiet
 	Before    *float64 `json:"before"`
 	Now       *float64 `json:"now"`
-	Onset     *int64   `json:"onset"` // in rows from the first of the episode
+	Onset     *int     `json:"onset"` // in rows from the first of the episode
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
@@ -18,6 +19,7 @@ type saying struct {
 	episode.Open
 	kind, reason string // of the record
 	series       string // as in the key of its state
+	causes       []episode.Cause
 	model        string
 	version      uint64
 	at           *time.Time
@@ -32,9 +34,9 @@ func (s *heldSeriesSet) say(one *heldSeries, kind, reason, model string, version
 		one.model = model
 	}
 	one.version = version
-	s.said = append(s.said, saying{one.episode, kind, reason, one.name, one.model, version, at})
+	s.said = append(s.said, saying{one.episode, kind, reason, one.name, one.causes, one.model, version, at})
 	if one.episode.Seq++; kind == episode.Closed {
-		one.episode = episode.Open{}
+		one.episode, one.cause, one.causes = episode.Open{}, nil, nil
 	}
 }
 
@@ -59,10 +61,13 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 	r := episode.Record{
 		Schema: episode.Schema, Type: s.kind, Seq: s.Seq, Group: t.Group, Topic: of.Topic, Partition: of.ID, ModelID: s.model, Version: s.version, Time: s.at,
 		From: s.From, To: s.To, Rows: s.Rows, RowsOver: s.Over, Peak: s.Peak, Level: s.Level.Height, Young: s.Level.Young, Budget: t.budget,
-		Causes: []episode.Cause{},
+		Causes: s.causes,
 	}
 	r.ID = fmt.Sprintf("%s/%d/%s/%d.%d", t.Follow.ModelID, of.ID, s.series, s.From.Offset, s.From.Row)
 	who := "partition " + strconv.Itoa(int(of.ID))
+	if t.value != nil {
+		r.ID, r.Series, who = fmt.Sprintf("%s/%d.%d", t.Follow.ModelID, s.From.Offset, s.From.Row), t.value, *t.value
+	}
 	if s.series != seriesNull {
 		decoded, _ := modelkey.Unescape(s.series) // it is escaped, or the SHA-256 of a long value
 		value := string(decoded)
@@ -83,14 +88,49 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 	return r
 }
 
+// causesOf names the columns that have changed.
+func causesOf(changes []recent.Change, features []string) []episode.Cause {
+	all := make([]episode.Cause, len(changes))
+	for i, c := range changes {
+		name := features[c.Column]
+		if len(name) > nameBytes {
+			name = strings.ToValidUTF8(name[:nameBytes], "") + "…"
+		}
+		all[i] = episode.Cause{Feature: name, Rank: i + 1, Direction: c.Direction, Before: known(c.Before), Now: known(c.Now), Onset: &c.Onset}
+	}
+	return all
+}
+
+// known is a number, or nil for what is none.
+func known(v float64) *float64 {
+	if v-v != 0 {
+		return nil
+	}
+	return &v
+}
+
 // said is a record as a sentence.
 func said(who string, r *episode.Record) string {
 	since := fmt.Sprintf("offset %d, row %d", r.From.Offset, r.From.Row)
 	if r.From.Time != nil {
 		since = r.From.Time.Format(time.RFC3339)
 	}
-	if r.Type == episode.Closed {
-		return fmt.Sprintf("%s: what began at %s is over (%s) after %d rows", who, since, *r.Reason, r.Rows)
+	what := "unusual"
+	if len(r.Causes) > 0 {
+		what = r.Causes[0].Feature + " " + became[r.Causes[0].Direction]
 	}
-	return fmt.Sprintf("%s: unusual since %s; %d rows since", who, since, r.Rows)
+	if r.Type == episode.Closed {
+		return fmt.Sprintf("%s: %s at %s, closed after %s (%s)", who, what, since, rowCount(r.Rows), *r.Reason)
+	}
+	return fmt.Sprintf("%s: %s at %s; %s so far", who, what, since, rowCount(r.Rows))
+}
+
+// became says what a column did, by its direction.
+var became = map[string]string{"up": "went up", "down": "went down", "noisy": "became noisy", "quiet": "went quiet"}
+
+func rowCount(n int64) string {
+	if n == 1 {
+		return "1 row"
+	}
+	return strconv.FormatInt(n, 10) + " rows"
 }

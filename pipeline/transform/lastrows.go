@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -92,15 +93,18 @@ func (t *Transform) lastRows32(w *encode.Whitened) {
 
 // watch tells episodes by the scores of rows.
 func (t *Transform) watch(w *encode.Whitened) {
-	r, l := &t.recent, t.level()
+	r, l, e := &t.recent, t.level(), t.model.Model.Recent
 	for i, one := range r.held {
-		if r.scorer.Rows(i) <= recent.FirstRows {
-			continue // the level is of the scores of means
+		at, say := r.at[i], ""
+		if r.scorer.Rows(i) > recent.FirstRows { // the level is of the scores of means
+			say = one.episode.Step(r.places[i], float64(w.Recent[at]), float64(w.RecentP[at]), l)
 		}
-		at := r.at[i]
-		if say := one.episode.Step(r.places[i], float64(w.Recent[at]), float64(w.RecentP[at]), l); say != "" {
+		cause := r.scorer.Account(e, i, &one.Series, one.episode.Watch.Open, one.cause)
+		if say != "" {
+			one.causes = causesOf(cmp.Or(cause, one.cause).Ranked(e, namedCauses), w.Features)
 			t.series.say(one, say, "", t.model.ModelID, t.model.Version, r.places[i].Time)
 		}
+		one.cause = cause
 	}
 }
 
@@ -113,6 +117,9 @@ func (t *Transform) level() episode.Level {
 	}
 	return c.Level
 }
+
+// namedCauses is how many columns a record of an episode names at most.
+const namedCauses = 16
 
 // usualShare of the scores of rows are those of usual rows.
 const usualShare = 0.99

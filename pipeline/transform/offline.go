@@ -53,6 +53,9 @@ func (o *Offline) bound(features []string) {
 	o.rows = max(1, offlineBytes/max(1, o.transform.Output.Added(features)))
 }
 
+// Of says that the model, and so the only series, is that of a value.
+func (o *Offline) Of(value string) { o.transform.value = &value }
+
 // Adopt has the rows to come whitened with another model.
 func (o *Offline) Adopt(model *snapshot.Snapshot) {
 	c := &o.transform.TransformConfig

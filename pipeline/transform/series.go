@@ -60,8 +60,10 @@ type heldSeries struct {
 	offset   int64  // of its last row
 	row      int    // … in the message
 	episode  episode.Open
-	model    string // that scored the episode's first row
-	version  uint64 // that scored the last row that something was said of
+	cause    *recent.Cause   // of the episode, if one is open
+	causes   []episode.Cause // as they were said last
+	model    string          // that scored the episode's first row
+	version  uint64          // that scored the last row that something was said of
 
 	touched      bool // since the states were written last
 	newer, older *heldSeries
@@ -122,7 +124,7 @@ func (s *heldSeriesSet) touch(value []byte, offset int64, row int, features stri
 func (s *heldSeriesSet) heard(one *heldSeries, offset int64, row int, features string) {
 	if _, kept := s.before[one]; s.before != nil && !kept {
 		was := *one
-		was.Series = one.Clone()
+		was.Series, was.cause = one.Clone(), one.cause.Clone()
 		s.before[one] = was
 	}
 	if one.features != features {
@@ -152,7 +154,7 @@ func (s *heldSeriesSet) end(back bool) {
 			delete(s.all, one.name)
 		}
 		one.Series, one.features, one.offset, one.row, one.episode, one.touched = was.Series, was.features, was.offset, was.row, was.episode, was.touched
-		one.model, one.version = was.model, was.version
+		one.cause, one.causes, one.model, one.version = was.cause, was.causes, was.model, was.version
 	}
 	s.said = s.said[:s.saidBefore]
 	s.touched = slices.DeleteFunc(s.touched, func(one *heldSeries) bool { return !one.touched })

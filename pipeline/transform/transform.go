@@ -75,6 +75,7 @@ type Transform struct {
 	levels    levels                      // of the model that was last asked for
 	budget    string                      // the budget of which the rate is made, as text
 	records   []episode.Record            // of the batch
+	value     *string                     // whose model it is, where files are read; nil: the model is of all rows
 	placeOf   func(row int) episode.Place // of a row of a message of a file; nil: it is in a topic
 	unusual   map[string]uint64           // with model.by and without alarms of rows: rows of the batch with a lca_p below RareRow, by model
 }

@@ -2,7 +2,6 @@ package backtest
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"sort"
 	"time"
@@ -85,10 +84,7 @@ func placeOf(o origin) episode.Place {
 }
 
 // say takes a record. With model.by the series is the value of the lane.
-func (e *episodes) say(l *lane, r episode.Record) {
-	if l.keyed {
-		r.ID, r.Series = fmt.Sprintf("%s/%d.%d", l.id, r.From.Offset, r.From.Row), &l.value
-	}
+func (e *episodes) say(r episode.Record) {
 	one := e.by[r.ID]
 	if one == nil {
 		one = &told{}

@@ -90,6 +90,9 @@ func TestEpisodes(t *testing.T) {
 					e.ID != fmt.Sprintf("default/0/m1/%d.%d", e.From.Offset, e.From.Row) || (e.Time == nil) != (name == "no time") {
 					t.Errorf("%+v", e)
 				}
+				if c := e.Causes[0]; len(e.Causes) != 2 || c.Feature != "a" || c.Direction != "up" || *c.Before > 1 || *c.Now < 2 || *c.Onset > 5 || *c.Onset < -40 || !strings.HasPrefix(e.Message, "m1: a went up at ") {
+					t.Errorf("%+v onset %d, %v %v: %s", c, *c.Onset, *c.Before, *c.Now, e.Message)
+				}
 			}
 		})
 	}

@@ -57,7 +57,6 @@ type lanes struct {
 // lane is one model: a learner, and the transform that has its newest version.
 type lane struct {
 	*lanes
-	value   string // of model.by
 	id      string
 	learner *learn.Learn
 	read    snapshot.Assembler // of what the learner publishes
@@ -98,8 +97,9 @@ func (s *lanes) of(value string) (*lane, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.value = strings.Clone(value) // it is in the memory of a record
-	s.all[l.value] = l
+	value = strings.Clone(value) // it is in the memory of a record
+	l.offline.Of(value)
+	s.all[value] = l
 	s.order = append(s.order, l)
 	return l, nil
 }
@@ -131,7 +131,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 		Columns: l.learner.Columns, Output: out, Components: c.Transform.Components,
 		OnInvalid: invalid, Series: s.series, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
 	})
-	l.offline.Said = func(r episode.Record) { s.told.say(l, r) }
+	l.offline.Said = s.told.say
 	return l, nil
 }
 
