@@ -50,6 +50,9 @@ func TestRegistry(t *testing.T) {
 	t.Run("avro of json", func(t *testing.T) { testJSONAsAvroTopic(t, b, r) })
 }
 
+// rowModel has the first model score rows: no young one comes before it, with which lca and its score are null.
+var rowModel = []string{"--set", "lca.warmup_rows=100"}
+
 // registered is a stream whose programs are given the registry.
 func registered(r *kafkatest.Registry, args ...string) []string {
 	return append(args, "--set", "source.registry.url="+r.URL)
@@ -144,7 +147,7 @@ func testAvroTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry) {
 		}
 	}
 	s.refusesAnotherServer(r)
-	run := s.program(registered(r, "run")...)
+	run := s.program(registered(r, append([]string{"run"}, rowModel...)...)...)
 	s.await(s.name, 804, run)
 	run.stop()
 	if diff := cmp.Diff(map[string]int{"avro_invalid": 2, "schema_unknown": 1, "format_unknown": 1}, s.deadCodes()); diff != "" {

@@ -78,7 +78,7 @@ func testRegistryFirst(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registry)
 					t.Errorf("inspect does not say %q:\n%s", want, out)
 				}
 			}
-			run := s.program("run", "--set", anyPort)
+			run := s.program(append([]string{"run", "--set", anyPort}, rowModel...)...)
 			s.await(s.topic("in")+"-lca", 400, run)
 			run.stop()
 			outputs, whitened := b.ReadCommitted(t, s.topic("in")+"-whitened"), 0

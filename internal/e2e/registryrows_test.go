@@ -148,7 +148,7 @@ func testJSONSchemaTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registr
 	s.writeRows(r, "JSON", later, rows)
 	written := b.ReadCommitted(t, s.topic("in"))
 	s.write(append(written[0].Value[:5:5], `{"after":{"a":1,"price":"much"}}`...), written[0].Value[:7], prefixed(99_999, '{', '}'))
-	run := s.program(registered(r, "run")...)
+	run := s.program(registered(r, append([]string{"run"}, rowModel...)...)...)
 	s.await(s.name, 503, run)
 	run.stop()
 	if diff := cmp.Diff(map[string]int{"json_invalid": 1, "schema_unknown": 1}, s.deadCodes()); diff != "" {
@@ -178,7 +178,7 @@ func testJSONAsAvroTopic(t *testing.T, b *kafkatest.Broker, r *kafkatest.Registr
 		values = append(values, text)
 	}
 	s.write(append(values, []byte(`[{"a":1,"b":2},{"a":3,"b":4}]`))...)
-	run := s.program(registered(r, "run", "--set", "transform.format=avro")...)
+	run := s.program(registered(r, append([]string{"run", "--set", "transform.format=avro"}, rowModel...)...)...)
 	s.await(s.name, 401, run)
 	run.stop()
 	if diff := cmp.Diff(map[string]int{"output_not_avro": 1}, s.deadCodes()); diff != "" {
