@@ -43,7 +43,7 @@ func TestAnyTimestampGoesThrough(t *testing.T) {
 	}
 	s.produceAt("", 500, time.Now(), 2)
 	rows := 1500 + 2*len(stamps)
-	run := s.program("run")
+	run := s.program(append([]string{"run"}, rowModel...)...)
 	s.await(s.name, int64(rows), run)
 	run.stop()
 	seen, alarms := map[int]int{}, 0
