@@ -2,6 +2,7 @@ package kafkatest
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -37,9 +38,21 @@ func (b *Broker) create(t testing.TB, topic kafka.TopicConfig, partitions int, c
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: configs[k]})
 	}
 	c := b.Client()
-	res, err := c.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
-	if err == nil {
-		err = res.Errors[name]
+	create := func() (sent bool, err error) {
+		res, err := c.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
+		if err == nil {
+			return true, res.Errors[name]
+		}
+		return false, err
+	}
+	sent, err := create()
+	// Of several nodes that start, one may not listen yet, or not be known to the controller.
+	for (!sent || errors.Is(err, kafka.InvalidReplicationFactor)) && ctx.Err() == nil {
+		time.Sleep(100 * time.Millisecond)
+		lost := !sent
+		if sent, err = create(); lost && errors.Is(err, kafka.TopicAlreadyExists) {
+			err = nil // made by a request whose answer was lost
+		}
 	}
 	if err != nil {
 		t.Fatalf("kafkatest: create topic %q: %v", name, err)
