@@ -64,7 +64,7 @@ func (t *Tail) numbers() [6]*float64 {
 	return [6]*float64{&t.Above, &t.Peaks, &t.Rows, &t.Heavy, &t.Light, &t.Share}
 }
 
-// known is how many peaks the means are known from.
+// known is the number of peaks that the means are known from.
 func (t Tail) known() float64 { return t.Peaks - math.Floor(censored*t.Peaks) }
 
 // run is a run of high scores in a series.
@@ -102,7 +102,7 @@ func (p *peaks) follow(r *run, score, start float64) {
 	}
 }
 
-// reach is how many rows back peaks count: the scores of young evaluators are higher.
+// reach is the number of rows in which peaks count: the scores of young evaluators are higher.
 func (p *peaks) reach() uint64 { return min(p.judged-p.judged/3, peaksReach) }
 
 func (p *peaks) add(score float64) {

@@ -1,5 +1,7 @@
 package recent
 
+import "math/bits"
+
 // Watch tells when a series is unusual for a while: from the row whose score passes a level until its rows are usual again.
 type Watch struct {
 	Open  bool
@@ -10,7 +12,7 @@ type Watch struct {
 
 const (
 	quietRows  = runEnds // usual rows in a row, after which all is usual again
-	windowRows = 200     // … as it is with more than half of so many
+	windowRows = 200     // … as it is with more than half of this number
 )
 
 // Step takes the score of the next row, and returns whether the series is unusual with it.
@@ -38,9 +40,7 @@ func (w *Watch) Step(score, level, usual float64) bool {
 
 func (w *Watch) usual() (n int) {
 	for _, word := range w.last {
-		for ; word != 0; word &= word - 1 {
-			n++
-		}
+		n += bits.OnesCount64(word)
 	}
 	return n
 }

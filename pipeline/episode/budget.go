@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Budget is how many false episodes a user can live with: in a time, or in a number of rows.
+// Budget is a number of false episodes that a user accepts: in a time, or in a number of rows.
 type Budget struct {
 	Episodes float64
 	Per      time.Duration // 0: in rows

@@ -9,7 +9,7 @@ import (
 // Level is at which scores of a model an episode opens and ends.
 type Level struct {
 	Height float64 // a score above it opens an episode
-	Usual  float64 // 99 % quantile of the scores
+	Usual  float64 // scores up to it are of usual rows
 	Young  bool
 }
 
@@ -44,7 +44,7 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 	case !is && !was:
 		return ""
 	case !was:
-		*o = Open{Watch: o.Watch, Level: l, From: at, Peak: Peak{Score: score}}
+		*o = Open{Watch: o.Watch, Level: l, From: at}
 		say = Opened
 	}
 	passes := score > l.Height && !o.above
@@ -76,7 +76,7 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 
 // clock is the time of a series, by the stamps of its rows: a row with a wrong one costs little, and a night without rows is none.
 type clock struct {
-	largest time.Time
+	stamps
 	rows    int64 // since the restart
 	since   time.Duration
 	all     int64 // since it began
@@ -90,15 +90,9 @@ func (c *clock) step(at *time.Time) {
 	if at == nil {
 		return
 	}
-	if gap := at.Sub(c.largest); !c.largest.IsZero() && gap > 0 {
-		usual := c.elapsed / time.Duration(c.all)
-		gap = min(gap, max(time.Minute, 10*usual))
-		c.since += gap
-		c.elapsed += gap
-	}
-	if c.largest.IsZero() || at.After(c.largest) {
-		c.largest = *at
-	}
+	gap := c.next(*at, c.elapsed/time.Duration(c.all))
+	c.since += gap
+	c.elapsed += gap
 }
 
 // passed reports whether a pause is over since the restart: in time, or, where no row has a time, in rows.

@@ -5,7 +5,7 @@ import "time"
 // RowClock tells how often rows come, by their stamps: in which time how many have come. A row with a wrong stamp costs little, and a night without rows
 // is no time. What it says changes after 2, 4, 8 … rows, and from mostBetween on after each as many, so that it is a function of the rows alone.
 type RowClock struct {
-	largest time.Time
+	stamps
 	rows    int64
 	elapsed time.Duration
 
@@ -19,16 +19,7 @@ const mostBetween = 4096
 func (c *RowClock) Step(at time.Time) (changed bool) {
 	c.rows++
 	if !at.IsZero() {
-		if gap := at.Sub(c.largest); !c.largest.IsZero() && gap > 0 {
-			most := time.Minute
-			if c.Rows > 0 {
-				most = max(most, 10*c.In/time.Duration(c.Rows))
-			}
-			c.elapsed += min(gap, most)
-		}
-		if at.After(c.largest) {
-			c.largest = at
-		}
+		c.elapsed += c.next(at, c.In/time.Duration(max(c.Rows, 1)))
 	}
 	if c.rows >= c.Rows+min(max(c.Rows, 2), mostBetween) {
 		c.Rows, c.In = c.rows, c.elapsed

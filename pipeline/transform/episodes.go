@@ -92,11 +92,7 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 func causesOf(changes []recent.Change, features []string) []episode.Cause {
 	all := make([]episode.Cause, len(changes))
 	for i, c := range changes {
-		name := features[c.Column]
-		if len(name) > nameBytes {
-			name = strings.ToValidUTF8(name[:nameBytes], "") + "…"
-		}
-		all[i] = episode.Cause{Feature: name, Rank: i + 1, Direction: c.Direction, Before: known(c.Before), Now: known(c.Now), Onset: &c.Onset}
+		all[i] = episode.Cause{Feature: shortName(features[c.Column]), Rank: i + 1, Direction: c.Direction, Before: known(c.Before), Now: known(c.Now), Onset: &c.Onset}
 	}
 	return all
 }

@@ -229,13 +229,19 @@ func (a *Alarms) Message(event Alarm) sink.Message {
 	return sink.Message{Topic: a.Topic, Partition: a.Partition, Key: []byte(a.ModelID), Value: value, Headers: []source.Header{reject.Text(reject.ContentType, "application/json")}}
 }
 
+// shortName is the name of a feature, cut at nameBytes.
+func shortName(name string) string {
+	if len(name) <= nameBytes {
+		return name
+	}
+	return strings.ToValidUTF8(name[:nameBytes], "") + "…"
+}
+
 // anomaly makes the record of a row.
 func (a *Alarms) anomaly(s *stats.Strange) sink.Message {
 	why := slices.Clone(s.Why)
 	for i := range why {
-		if name := why[i].Feature; len(name) > nameBytes {
-			why[i].Feature = strings.ToValidUTF8(name[:nameBytes], "") + "…"
-		}
+		why[i].Feature = shortName(why[i].Feature)
 	}
 	return a.Message(Alarm{
 		Type: AlarmAnomaly, Time: s.Time, Version: s.Version,

@@ -118,7 +118,7 @@ func (t *Transform) level() episode.Level {
 	return c.Level
 }
 
-// namedCauses is how many columns a record of an episode names at most.
+// namedCauses is the largest number of columns that a record of an episode names.
 const namedCauses = 16
 
 // usualShare of the scores of rows are those of usual rows.

@@ -26,7 +26,7 @@ type Offline struct {
 	transform *Transform
 	rows      int64 // at most, of one batch of the output
 
-	// Places says where a row of a message is; nil: that many rows behind the message's own.
+	// Places says where a row of a message is, by its number in the message; nil: counted on from Message.Row.
 	Places func(row int) episode.Place
 	// Said is called with each record of an episode; nil: they are dropped.
 	Said func(episode.Record)

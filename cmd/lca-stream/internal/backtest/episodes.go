@@ -17,15 +17,8 @@ type episodes struct {
 	of     episode.Budget
 	rows   episode.RowClock
 	marks  []mark // when the rate has changed
-	by     map[string]*told
-	last   []*told
-}
-
-// told is the last record of an episode.
-type told struct {
-	episode.Record
-	keyed bool // its series is that of a key
-	value string
+	by     map[string]*episode.Record
+	last   []*episode.Record
 }
 
 // mark is from which row on a rate holds.
@@ -47,7 +40,7 @@ func (e *episodes) begin(b episode.Budget, timed bool) (err error) {
 			return err
 		}
 	}
-	e.of, e.budget, e.by = b, b.String(), map[string]*told{}
+	e.of, e.budget, e.by = b, b.String(), map[string]*episode.Record{}
 	e.marks = []mark{{0, b.Rate(0, 0)}}
 	return nil
 }
@@ -83,25 +76,22 @@ func placeOf(o origin) episode.Place {
 	return p
 }
 
-// say takes a record. With model.by the series is the value of the lane.
+// say takes a record.
 func (e *episodes) say(r episode.Record) {
 	one := e.by[r.ID]
 	if one == nil {
-		one = &told{}
+		one = new(episode.Record)
 		e.by[r.ID] = one
 		e.last = append(e.last, one)
 	}
-	one.Record = r
-	if r.Series != nil {
-		one.keyed, one.value = true, *r.Series
-	}
+	*one = r
 }
 
 // write writes the last record of each.
 func (e *episodes) write(w io.Writer) error {
-	all := make([]episode.Record, len(e.last))
-	for i, one := range e.last {
-		all[i] = one.Record
+	all := e.last
+	if all == nil {
+		all = []*episode.Record{} // [], and not null
 	}
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")

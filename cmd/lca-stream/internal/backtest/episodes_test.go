@@ -111,23 +111,27 @@ func TestBudgetWithoutTimes(t *testing.T) {
 
 // An episode is judged by the rows of faults that are in it, in its own series, and by no others.
 func TestMet(t *testing.T) {
-	one := func(series string, from, to int64) *told {
-		return &told{Record: episode.Record{From: episode.Place{Offset: from}, To: episode.Place{Offset: to}}, keyed: series != "", value: series}
+	one := func(series string, from, to int64) *episode.Record {
+		r := &episode.Record{From: episode.Place{Offset: from}, To: episode.Place{Offset: to}}
+		if series != "" {
+			r.Series = &series
+		}
+		return r
 	}
 	faults := []fault{{"m1", []int64{10, 12, 14, 16}}, {"m2", []int64{11, 13}}, {"m1", []int64{50}}}
 	for name, c := range map[string]struct {
-		all        []*told
+		all        []*episode.Record
 		wrong, met int
 		delay      float64
 	}{
 		"none":                  {nil, 0, 0, -1},
-		"late by two rows":      {[]*told{one("m1", 13, 40)}, 0, 1, 2},
-		"of another series":     {[]*told{one("m3", 10, 60)}, 1, 0, -1},
-		"of all series":         {[]*told{one("", 0, 60)}, 0, 3, 0},
-		"before, and behind":    {[]*told{one("m1", 0, 9), one("m1", 17, 49)}, 2, 0, -1},
-		"between rows of it":    {[]*told{one("m1", 11, 11)}, 1, 0, -1},
-		"two of one fault":      {[]*told{one("m1", 16, 20), one("m1", 12, 13)}, 0, 1, 1},
-		"one of two, one false": {[]*told{one("m2", 13, 13), one("m2", 20, 30), one("m1", 50, 51)}, 1, 2, 0.5},
+		"late by two rows":      {[]*episode.Record{one("m1", 13, 40)}, 0, 1, 2},
+		"of another series":     {[]*episode.Record{one("m3", 10, 60)}, 1, 0, -1},
+		"of all series":         {[]*episode.Record{one("", 0, 60)}, 0, 3, 0},
+		"before, and behind":    {[]*episode.Record{one("m1", 0, 9), one("m1", 17, 49)}, 2, 0, -1},
+		"between rows of it":    {[]*episode.Record{one("m1", 11, 11)}, 1, 0, -1},
+		"two of one fault":      {[]*episode.Record{one("m1", 16, 20), one("m1", 12, 13)}, 0, 1, 1},
+		"one of two, one false": {[]*episode.Record{one("m2", 13, 13), one("m2", 20, 30), one("m1", 50, 51)}, 1, 2, 0.5},
 	} {
 		wrong, met, delay := (&judge{faults: faults}).met(c.all)
 		got := -1.

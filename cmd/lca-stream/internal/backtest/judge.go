@@ -17,6 +17,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/array"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 )
 
 // label is what is known of a row.
@@ -241,14 +242,14 @@ func (j *judge) fault(c *cells, i int, row int64, is label) {
 
 // met compares episodes with faults. A fault is met if a row of its own is in an episode of its series; an episode with no such row is false. The delay is
 // the median, over the faults that are met, of how many rows of the fault come before the first episode.
-func (j *judge) met(all []*told) (wrong, met *int, delay *float64) {
+func (j *judge) met(all []*episode.Record) (wrong, met *int, delay *float64) {
 	wrong, met = new(int), new(int)
 	var late []float64
 	right := make([]bool, len(all))
 	for _, f := range j.faults {
 		first := -1
 		for i, e := range all {
-			if e.keyed && e.value != f.series {
+			if e.Series != nil && *e.Series != f.series {
 				continue
 			}
 			at, _ := slices.BinarySearch(f.rows, e.From.Offset)
