@@ -19,6 +19,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source/format"
 )
@@ -62,7 +63,7 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	b := kafkatest.Start(t, kafkatest.Embedded)
-	for name, settings := range map[string]map[string]string{"events": nil, "structs": nil, "whitened": nil, "lca-snapshots": {"cleanup.policy": "compact"}, "lca-checkpoints": {"cleanup.policy": "compact"}} {
+	for name, settings := range map[string]map[string]string{"events": nil, "structs": nil, "whitened": nil, "alarms": nil, "lca-snapshots": {"cleanup.policy": "compact"}, "lca-checkpoints": {"cleanup.policy": "compact"}} {
 		b.CreateTopic(t, name, 1, settings)
 	}
 	name, _ := json.Marshal(hostile)
@@ -127,6 +128,14 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 		}
 		forge(t, b, "lca-snapshots", record)
 	}
+	for _, value := range hostileEpisodes(t) {
+		forge(t, b, "alarms", kafka.Record{Key: kafka.NewBytes([]byte(hostile)), Value: kafka.NewBytes(value)})
+	}
+	for _, args := range [][]string{
+		{"episodes", "list"}, {"episodes", "list", "--json"}, {"episodes", "show", hostile}, {"episodes", "show", hostile, "--json"}, {"episodes", "show", hostile + "no"},
+	} {
+		c.run(append(args, "-c", file, "--set", "alarms.topic=alarms")...)
+	}
 	for _, args := range [][]string{
 		{"snapshot", "show", "--file", bad}, {"snapshot", "show", "--file", bad, "--json"}, {"snapshot", "diff", model, bad},
 		{"snapshot", "show", "-c", file}, {"snapshot", "show", s.ModelID, "-c", file}, {"snapshot", "list", "-c", file}, {"snapshot", "list", "-c", file, "--json"},
@@ -136,6 +145,27 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 	} {
 		c.run(args...)
 	}
+}
+
+// hostileEpisodes are records of an episode with hostile text wherever there is text, and one with a time that is none.
+func hostileEpisodes(t *testing.T) (values [][]byte) {
+	t.Helper()
+	text := hostile
+	r := episode.Record{
+		Schema: episode.Schema, Type: episode.Closed, ID: text, Reason: &text, Group: text, Topic: text, Series: &text, Base64: &text, ModelID: text, Budget: text,
+		Causes: []episode.Cause{{Feature: text, Direction: text}}, Message: text,
+	}
+	for range 2 {
+		value, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		values = append(values, value)
+		r.ID += "open"
+		r.Type = episode.Opened
+	}
+	name, _ := json.Marshal(text)
+	return append(values, fmt.Appendf(nil, `{"type":"episode_opened","id":"a","time":%s}`, name), fmt.Appendf(nil, `{"type":"episode_%s,"id":"a"}`, name[1:]))
 }
 
 // arrowStream is a stream of rows that are given as JSON.

@@ -22,6 +22,7 @@ func TestCommandsOutliveAClosedConnection(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Embedded)
 	b.CreateTopic(t, "events", 1, nil)
+	b.CreateTopic(t, "alarms", 1, nil)
 	for i := range 600 {
 		forge(t, b, "events", kafka.Record{Key: kafka.NewBytes([]byte("k")), Value: kafka.NewBytes(fmt.Appendf(nil, `{"x":%d.5,"y":%d}`, i*7%13, i*5%11))})
 	}
@@ -35,7 +36,7 @@ func TestCommandsOutliveAClosedConnection(t *testing.T) {
 		{"topics", "init", "-c", file}, {"topics", "check", "-c", file}, {"init", "events", "--brokers", b.Addrs()[0]}, {"inspect", "events", "-c", file},
 		{"replay", "-c", file, "--from", "earliest", "--to", "latest"}, {"doctor", "-c", file},
 		{"snapshot", "list", "-c", file}, {"snapshot", "show", "-c", file}, {"snapshot", "export", "-c", file, "--output", filepath.Join(dir, "model.json")},
-		{"offsets", "show", "-c", file}, {"offsets", "reset", "-c", file, "--to", "earliest"},
+		{"episodes", "list", "-c", file, "--set", "alarms.topic=alarms"}, {"offsets", "show", "-c", file}, {"offsets", "reset", "-c", file, "--to", "earliest"},
 	} {
 		seen := map[int16]bool{}
 		var lock sync.Mutex

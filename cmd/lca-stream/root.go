@@ -8,6 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/demo"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/doctor"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/em"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/episodes"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/offsets"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/replay"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/run"
@@ -44,6 +45,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		run.LearnCommand(p),
 		run.TransformCommand(p),
 		demo.Command(p),
+		episodes.Command(p),
 		snapshots.Command(p),
 		doctor.TopicsCommand(p),
 		offsets.Command(p),

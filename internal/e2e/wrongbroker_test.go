@@ -33,7 +33,7 @@ func TestWrongBrokerIsSaid(t *testing.T) {
 	t.Parallel()
 	const stays = "run learn transform"
 	commands := []string{"run", "learn", "transform", "replay", "init events", "inspect events", "doctor", "topics init", "topics check", "offsets show",
-		"offsets reset --to earliest", "snapshot list", "snapshot show", "snapshot diff 1 2", "snapshot export -o model.json"}
+		"offsets reset --to earliest", "snapshot list", "snapshot show", "snapshot diff 1 2", "snapshot export -o model.json", "episodes list --set alarms.topic=alarms"}
 	var asked []*question
 	for fault, address := range wrongBrokers(t) {
 		if fault != "nothing listens" { // all go the same way: one of each kind

@@ -68,6 +68,7 @@ var layers = []layer{
 	{rooms + "system", "minibatch pipeline sink source " + in("app config status topics") + " internal/logs internal/tracing", "github.com/twmb", ""},
 	{rooms + "run", "minibatch pipeline sink source " + in("app config plural system") + " internal/failpoint", "github.com/twmb", ""},
 	{rooms + "snapshots", "lca sink/snapshot " + in("app config picture plural system terminal"), "github.com/segmentio github.com/twmb", ""},
+	{rooms + "episodes", "pipeline/episode source " + in("app plural system terminal"), "github.com/segmentio github.com/twmb", ""},
 	{rooms + "offsets", "pipeline sink source " + in("app plural system terminal"), kafkaClients, ""},
 	{rooms + "doctor", "minibatch pipeline sink/snapshot source " + in("app config offsets plural system terminal topics") + " internal/logs internal/typo", kafkaClients, ""},
 	{rooms + "replay", "lca minibatch pipeline sink source " + in("app config plural system terminal"), "github.com/segmentio github.com/twmb", ""},

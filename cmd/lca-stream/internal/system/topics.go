@@ -296,6 +296,27 @@ func (s *Topics) ReadBackOf(p source.Partition, to source.At) *checkpoint.ReadBa
 	}
 }
 
+// EachCommitted calls each with what is committed on one of our topics, partition after partition, up to the ends of now. That is for a look: it waits
+// for no open transaction.
+func (s *Topics) EachCommitted(ctx context.Context, topic string, each func(source.Partition, *source.Record)) error {
+	parts, err := s.Partitions(ctx, topic)
+	if err != nil {
+		return missing(s.Config, topic, err)
+	}
+	for _, p := range parts {
+		err := s.ReadBackOf(p, source.LatestStable).Read(ctx, func(got *source.Fetched) error {
+			for i := range got.Records {
+				each(p, &got.Records[i])
+			}
+			return ctx.Err()
+		})
+		if err != nil {
+			return s.mayRead(topic, err)
+		}
+	}
+	return nil
+}
+
 // OpenPartition opens a partition of one of our topics from an offset, or from its beginning if that is later. Its responses have at most some bytes; 0:
 // the default.
 func (s *Topics) OpenPartition(ctx context.Context, p source.Partition, from int64, most int) (*source.Fetcher, error) {

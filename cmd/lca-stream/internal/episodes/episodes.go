@@ -1,0 +1,43 @@
+package episodes
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Command is `lca-stream episodes`.
+func Command(p *app.Program) *cobra.Command {
+	return app.Group(
+		&cobra.Command{
+			Use:   "episodes",
+			Short: "List and show episodes: stretches of series that were unusual",
+			Long: `An episode is a stretch of a series that is unusual, from its first row to its last. A transform tells of each
+on alarms.topic: when it opens, now and then while it lasts, and when it is over.`,
+		},
+		listCommand(p),
+		showCommand(p),
+	)
+}
+
+// toldOf reads alarms.topic once, up to its present ends. only is the episode that is looked for; "": all.
+func toldOf(ctx context.Context, p *app.Program, o *app.Options, only string) (t *told, topic string, err error) {
+	c, err := p.Load(o)
+	if err != nil {
+		return nil, "", err
+	}
+	if topic = c.Alarms.Topic; topic == "" {
+		return nil, "", app.UsageError("alarms.topic is empty, and episodes are told nowhere else: name a topic there, create it with `lca-stream topics init`, and start the transform again")
+	}
+	s, err := system.Connect(ctx, p, o)
+	if err != nil {
+		return nil, "", err
+	}
+	defer s.Close()
+	t = &told{only: only, room: room}
+	return t, topic, s.EachCommitted(ctx, topic, func(of source.Partition, r *source.Record) { t.add(of.ID, r) })
+}

@@ -1,0 +1,133 @@
+package episodes
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
+)
+
+func showCommand(p *app.Program) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show an episode: since when, how unusual, and which columns have changed",
+		Long: `Shows what alarms.topic told of an episode last: where it began and was last unusual, how far its scores went, and the
+columns that have changed, those that have changed most first. ` + "`lca-stream episodes list`" + ` shows the ids.`,
+		Example: "  lca-stream episodes show default/0/PRESS-07/17956.0 -c stream.yaml",
+		Args:    app.Takes(1, 1),
+	}
+	o := p.ConfigFlags(c)
+	o.Needed = true
+	asJSON := c.Flags().Bool("json", false, "print the record, one JSON object")
+	return app.Command(c, func(ctx context.Context, args []string) error {
+		t, topic, err := toldOf(ctx, p, o, args[0])
+		if err != nil {
+			return err
+		}
+		e := t.last[args[0]]
+		if e == nil {
+			_, _ = io.WriteString(p.Stderr, t.passed())
+			return fmt.Errorf("%s tells of no episode %s: `lca-stream episodes list` shows those that there are", topic, terminal.Name(args[0]))
+		}
+		if *asJSON {
+			_, err := p.Stdout.Write(append(bytes.Clone(e.value), '\n'))
+			return err
+		}
+		var r episode.Record
+		if err := json.Unmarshal(e.value, &r); err != nil {
+			return err
+		}
+		_, err = io.WriteString(p.Stdout, describe(&r, time.Since(e.at)))
+		return err
+	})
+}
+
+// reasons say why an episode is closed.
+var reasons = map[string]string{
+	episode.Usual:         "its rows are usual again",
+	episode.Evicted:       "there were too many series, so that this one was given up",
+	episode.ModelReplaced: "its model has other features now",
+}
+
+// describe is an episode for people; age is that of its last record.
+func describe(r *episode.Record, age time.Duration) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", terminal.Line(r.Message))
+	fmt.Fprintf(&b, "id         %s\n", terminal.Name(r.ID))
+	fmt.Fprintf(&b, "state      %s; last told of %s ago\n", whyClosed(r), app.Age(age))
+	fmt.Fprintf(&b, "series     %s: of partition %d of %s, group %s\n", seriesOf(r, terminal.Name), r.Partition, terminal.Name(r.Topic), terminal.Name(r.Group))
+	fmt.Fprintf(&b, "from       %s: its first row\n", place(r.From))
+	fmt.Fprintf(&b, "to         %s: its last unusual row%s\n", place(r.To), soFar(r))
+	fmt.Fprintf(&b, "rows       %s of the series from there to there, %d of them above the level of their time\n", plural.Count(r.Rows, "row"), r.RowsOver)
+	fmt.Fprintf(&b, "peak       %s at offset %d, row %d; the probability of such a score is %s\n", app.Known(r.Peak.Score), r.Peak.Offset, r.Peak.Row, app.Maybe(r.Peak.P))
+	fmt.Fprintf(&b, "level      %s, by a budget of %s\n", app.Known(r.Level), terminal.Line(r.Budget))
+	if r.Young {
+		b.WriteString("           young: the model knew too few rows to be sure of this level\n")
+	}
+	fmt.Fprintf(&b, "model      %s, version %d\n", terminal.Name(r.ModelID), r.Version)
+	b.WriteString(causes(r))
+	return b.String()
+}
+
+func whyClosed(r *episode.Record) string {
+	if r.Type == episode.Closed && r.Reason != nil && reasons[*r.Reason] != "" {
+		return "closed: " + reasons[*r.Reason]
+	}
+	return strings.TrimSuffix(state(r), " (young)")
+}
+
+func soFar(r *episode.Record) string {
+	if r.Type == episode.Closed {
+		return ""
+	}
+	return " so far"
+}
+
+func place(p episode.Place) string {
+	text := position(p)
+	if p.Time != nil {
+		text = p.Time.UTC().Format(time.RFC3339) + ", " + text
+	}
+	return text
+}
+
+// causes is a table of the columns that have changed.
+func causes(r *episode.Record) string {
+	if len(r.Causes) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteByte('\n')
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "CAUSE\tDIRECTION\tBEFORE\tNOW\tONSET")
+	for _, c := range r.Causes {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", terminal.Name(c.Feature), terminal.Name(c.Direction), app.Maybe(c.Before), app.Maybe(c.Now), onset(c.Onset))
+	}
+	_ = t.Flush() // into memory
+	b.WriteString("before: the mean of the series when the episode opened; now: that of its rows; onset: when the column changed\n")
+	return b.String()
+}
+
+// onset is when a column changed.
+func onset(rows *int) string {
+	switch {
+	case rows == nil:
+		return "unknown"
+	case *rows == 0:
+		return "at the first row"
+	case *rows < 0:
+		return plural.Count(-*rows, "row") + " before the first"
+	}
+	return plural.Count(*rows, "row") + " after the first"
+}

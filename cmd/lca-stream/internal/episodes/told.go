@@ -1,0 +1,175 @@
+package episodes
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+const (
+	// longest is the longest record that is read: several times what an episode takes.
+	longest = 64 << 10
+
+	// room is how many bytes of records are kept: some 20,000 episodes.
+	room = 32 << 20
+)
+
+// told is what a topic tells of episodes.
+type told struct {
+	only string // the episode that is looked for; "": all
+	room int    // in bytes
+
+	last      map[string]*entry // the last record of each episode
+	bytes     int               // of last
+	forgotten int               // episodes that there was no room for
+	others    int               // records that tell of something else
+	unread    int               // records that cannot be read …
+	fault     error             // … and why the first of them cannot
+}
+
+// entry is an episode by its last record.
+type entry struct {
+	id        string
+	value     []byte // the record
+	open      bool
+	seq       int
+	at        time.Time // when it was written
+	partition int32     // of the topic
+	offset    int64
+}
+
+// size is about how many bytes of memory an entry takes.
+func (e *entry) size() int { return len(e.id) + len(e.value) + 200 }
+
+// add takes a record of the topic.
+func (t *told) add(partition int32, r *source.Record) {
+	record, err := read(r.Value)
+	switch {
+	case errors.Is(err, errOther):
+		t.others++
+		return
+	case err != nil:
+		if t.unread++; t.fault == nil {
+			t.fault = fmt.Errorf("partition %d, offset %d: %w", partition, r.Offset, err)
+		}
+		return
+	case t.only != "" && record.ID != t.only:
+		return
+	}
+	before := t.last[record.ID]
+	if before != nil && before.partition != partition && before.seq > record.Seq { // the topic has gained partitions since
+		return
+	}
+	e := &entry{
+		id: record.ID, value: compact(r.Value), open: record.Type != episode.Closed, seq: record.Seq,
+		at: time.UnixMilli(r.Timestamp).UTC(), partition: partition, offset: r.Offset,
+	}
+	if before != nil {
+		t.bytes -= before.size()
+	}
+	if t.last == nil {
+		t.last = map[string]*entry{}
+	}
+	t.last[e.id] = e
+	if t.bytes += e.size(); t.bytes > 2*t.room {
+		t.forget()
+	}
+}
+
+// forget leaves out the last ones of the order until there is room.
+func (t *told) forget() {
+	all := t.inOrder()
+	for t.bytes > t.room {
+		e := all[len(all)-1]
+		all = all[:len(all)-1]
+		delete(t.last, e.id)
+		t.bytes -= e.size()
+		t.forgotten++
+	}
+}
+
+// inOrder returns the episodes: open ones first, then by the time of their last record, the newest first.
+func (t *told) inOrder() []*entry {
+	return slices.SortedFunc(maps.Values(t.last), func(a, b *entry) int {
+		if a.open != b.open {
+			if a.open {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.partition, b.partition), cmp.Compare(b.offset, a.offset))
+	})
+}
+
+// errOther is of a record that tells of something else than an episode.
+var errOther = errors.New("no episode")
+
+// read reads a record of an episode.
+func read(value []byte) (*episode.Record, error) {
+	if len(value) > longest {
+		return nil, fmt.Errorf("%d bytes are no record of an episode", len(value))
+	}
+	r := new(episode.Record)
+	if err := json.Unmarshal(value, r); err != nil {
+		var kind struct{ Type string }
+		if json.Unmarshal(value, &kind) != nil || !strings.HasPrefix(kind.Type, "episode_") {
+			return nil, errOther
+		}
+		return nil, plainly(err)
+	}
+	switch {
+	case !strings.HasPrefix(r.Type, "episode_"):
+		return nil, errOther
+	case r.Type != episode.Opened && r.Type != episode.Updated && r.Type != episode.Closed:
+		return nil, fmt.Errorf("its type is %q, which this release does not know", r.Type)
+	case r.ID == "":
+		return nil, errors.New("it has no id")
+	}
+	return r, nil
+}
+
+// plainly says what is wrong with a record without the names of our types.
+func plainly(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	what, _, _ := strings.Cut(wrong.Value, " ")
+	return fmt.Errorf("its field %s is of type %s", wrong.Field, what)
+}
+
+// compact is a record in one line. It is a copy: the buffer that a record comes in is that of many.
+func compact(value []byte) []byte {
+	var line bytes.Buffer
+	_ = json.Compact(&line, value) // it has been read
+	return bytes.Clone(line.Bytes())
+}
+
+// passed says which records of the topic are not in the answer; "": all that is there is in it.
+func (t *told) passed() string {
+	var b strings.Builder
+	if t.forgotten > 0 {
+		fmt.Fprintf(&b, "the topic tells of more episodes than there is room for: %d of the oldest are left out\n", t.forgotten)
+	}
+	if t.unread > 0 {
+		fmt.Fprintf(&b, "%s passed over that cannot be read: %s\n", were(t.unread), terminal.Line(t.fault.Error()))
+	}
+	return b.String()
+}
+
+func were(n int) string {
+	if n == 1 {
+		return "1 record was"
+	}
+	return fmt.Sprintf("%d records were", n)
+}

@@ -1,0 +1,176 @@
+package episodes
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lca-stream/lca-stream/pipeline/episode"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+var now = time.Date(2026, 5, 10, 12, 0, 0, 0, time.UTC)
+
+// topic is a topic of alarms, written as a transform writes it.
+type topic struct {
+	t *testing.T
+	told
+	offset int64
+}
+
+func (w *topic) write(partition int32, age time.Duration, id, kind string, seq int) {
+	w.t.Helper()
+	reason := episode.Usual
+	r := episode.Record{Schema: episode.Schema, Type: kind, ID: id, Seq: seq, Message: id + " " + kind}
+	if kind == episode.Closed {
+		r.Reason = &reason
+	}
+	value, err := json.Marshal(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.raw(partition, age, string(value))
+}
+
+func (w *topic) raw(partition int32, age time.Duration, value string) {
+	w.offset++
+	w.add(partition, &source.Record{Offset: w.offset, Timestamp: now.Add(-age).UnixMilli(), Value: []byte(value)})
+}
+
+func ids(all []*entry) (names []string) {
+	for _, e := range all {
+		names = append(names, e.id)
+	}
+	return names
+}
+
+// The last record of each episode counts, where the topic has gained partitions too; open ones come first, then the newest.
+func TestOrderOfEpisodes(t *testing.T) {
+	w := topic{t: t, told: told{room: room}}
+	const day = 24 * time.Hour
+	w.write(0, 30*day, "a", episode.Opened, 0)
+	w.write(0, 20*day, "b", episode.Opened, 0)
+	w.write(0, 19*day, "b", episode.Closed, 1)
+	w.write(0, 3*day, "c", episode.Opened, 0)
+	w.write(0, 2*day, "c", episode.Closed, 1)
+	w.write(1, 2*day, "d", episode.Closed, 2)
+	w.write(2, 3*day, "d", episode.Updated, 1) // of before there was a partition 1
+	w.write(1, 1*day, "e", episode.Closed, 3)
+	w.write(1, 1*day, "e", episode.Opened, 0) // rows that are transformed again open it again
+	some, notes := w.shown("alarms", false, now)
+	if got := ids(some); !slices.Equal(got, []string{"e", "a", "c", "d"}) || notes != "1 more are left out: --all lists them\n" {
+		t.Errorf("%q, %q", got, notes)
+	}
+	some, notes = w.shown("alarms", true, now)
+	if got := ids(some); !slices.Equal(got, []string{"e", "a", "c", "d", "b"}) || notes != "" {
+		t.Errorf("all: %q, %q", got, notes)
+	}
+}
+
+// Of many, as many are listed as a person reads; and what is kept of a topic without end is bounded: those closed long ago are forgotten first.
+func TestManyEpisodes(t *testing.T) {
+	w := topic{t: t, told: told{room: 100_000}}
+	w.write(0, time.Hour, "open", episode.Opened, 0)
+	for i := range 2000 {
+		w.write(0, time.Hour-time.Duration(i)*time.Second, fmt.Sprint(i), episode.Closed, 1)
+		if w.bytes > 2*w.room {
+			t.Fatalf("%d bytes are kept", w.bytes)
+		}
+	}
+	some, notes := w.shown("alarms", true, now)
+	got := ids(some)
+	if len(got) < 100 || got[0] != "open" || got[1] != "1999" || got[len(got)-1] != fmt.Sprint(2001-len(got)) {
+		t.Errorf("%d are kept: %q … %q", len(got), got[:3], got[len(got)-1])
+	}
+	if want := fmt.Sprintf("%d of the oldest are left out\n", 2001-len(got)); !strings.HasSuffix(notes, want) {
+		t.Errorf("%q, want %q", notes, want)
+	}
+	if some, notes := w.shown("alarms", false, now); len(some) != min(shownMost, len(got)) || len(got) > shownMost && !strings.HasPrefix(notes, fmt.Sprintf("%d more are", len(got)-shownMost)) {
+		t.Errorf("%d are listed: %q", len(some), notes)
+	}
+}
+
+// Other records are passed over, and counted: alarms of rows, what is no JSON, tombstones. So are those of episodes that cannot be read, with a reason.
+func TestOtherRecords(t *testing.T) {
+	w := topic{t: t, told: told{room: room}}
+	others := []string{"", "no JSON", "null", "7", `"episode_opened"`, "[]", "{}", `{"type": 7}`, `{"type":"anomaly","time":"2026-11-22T19:20:00.123Z","source":{"topic":"events"}}`, strings.Repeat("[", 20_000)}
+	for _, value := range others {
+		w.raw(0, 0, value)
+	}
+	if some, notes := w.shown("alarms", false, now); len(some) > 0 || w.others != len(others) || notes != fmt.Sprintf("alarms tells of no episode: its %d records are of other kinds\n", len(others)) {
+		t.Errorf("%d of %d: %q", w.others, len(others), notes)
+	}
+	for value, want := range map[string]string{
+		`{"type":"episode_opened","id":7}`:                                            "its field id is of type number",
+		`{"type":"episode_closed","id":"a","causes":{}}`:                              "its field causes is of type object",
+		`{"type":"episode_closed","id":"a","from":{"offset":1e300}}`:                  "its field from.offset is of type number",
+		`{"type":"episode_closed","id":"a","time":"a\u001b[31m"}`:                     "parsing time",
+		`{"type":"episode_closed"}`:                                                   "it has no id",
+		`{"type":"episode_accepted","id":"a"}`:                                        `its type is "episode_accepted", which this release does not know`,
+		`{"type":"episode_opened","id":"` + strings.Repeat("a", 1<<20) + `","seq":1}`: "1048617 bytes are no record of an episode",
+	} {
+		w := topic{t: t, told: told{room: room}}
+		w.raw(3, 0, value)
+		if notes := w.passed(); len(w.last) > 0 || !strings.HasPrefix(notes, "1 record was passed over that cannot be read: partition 3, offset 1: "+want) || strings.Count(notes, "\n") != 1 {
+			t.Errorf("%.60s: %q, want %s", value, notes, want)
+		}
+	}
+}
+
+// What show says, in full.
+func TestDescribe(t *testing.T) {
+	at := func(text string) *time.Time {
+		parsed, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &parsed
+	}
+	number := func(v float64) *float64 { return &v }
+	onset := func(n int) *int { return &n }
+	series, reason := "PRESS-07", episode.Usual
+	r := episode.Record{
+		Schema: 1, Type: episode.Closed, ID: "default/0/PRESS-07/17956.2", Seq: 3, Reason: &reason, Group: "g", Topic: "events", Series: &series, ModelID: "default", Version: 18600,
+		From: episode.Place{Offset: 17956, Row: 2, Time: at("2026-05-09T05:38:00Z")}, To: episode.Place{Offset: 18882, Time: at("2026-05-09T13:21:00Z")}, Rows: 464, RowsOver: 433,
+		Peak: episode.Peak{Score: 3.39, P: number(1.6e-5), Offset: 18126}, Level: 1.48, Budget: "1/day", Young: true,
+		Causes:  []episode.Cause{{Feature: "vib_x", Rank: 1, Direction: "up", Before: number(3.96), Now: number(4.96), Onset: onset(0)}, {Feature: "motor c", Rank: 2, Direction: "quiet", Onset: onset(-3)}},
+		Message: "PRESS-07: vib_x went up at 2026-05-09T05:38:00Z, closed after 464 rows (usual)",
+	}
+	const want = `PRESS-07: vib_x went up at 2026-05-09T05:38:00Z, closed after 464 rows (usual)
+
+id         default/0/PRESS-07/17956.2
+state      closed: its rows are usual again; last told of 1h30m ago
+series     PRESS-07: of partition 0 of events, group g
+from       2026-05-09T05:38:00Z, offset 17956, row 2: its first row
+to         2026-05-09T13:21:00Z, offset 18882, row 0: its last unusual row
+rows       464 rows of the series from there to there, 433 of them above the level of their time
+peak       3.39 at offset 18126, row 0; the probability of such a score is 1.6e-05
+level      1.48, by a budget of 1/day
+           young: the model knew too few rows to be sure of this level
+model      default, version 18600
+
+CAUSE    DIRECTION  BEFORE   NOW      ONSET
+vib_x    up         3.96     4.96     at the first row
+motor c  quiet      unknown  unknown  3 rows before the first
+before: the mean of the series when the episode opened; now: that of its rows; onset: when the column changed
+`
+	if got := describe(&r, 90*time.Minute); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// A name that a stranger made long leaves the table readable.
+func TestLongNames(t *testing.T) {
+	series := strings.Repeat("ä", 50_000)
+	value, err := json.Marshal(episode.Record{Type: episode.Opened, ID: "a", Series: &series})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	if err := writeList(&b, []*entry{{id: "a", value: value, at: now}}, now); err != nil || !strings.Contains(b.String(), strings.Repeat("ä", 39)+"…  ") || b.Len() > 500 {
+		t.Errorf("%d bytes, %v: %.500s", b.Len(), err, b.String())
+	}
+}
