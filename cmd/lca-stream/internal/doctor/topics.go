@@ -20,8 +20,8 @@ func TopicsCommand(p *app.Program) *cobra.Command {
 		&cobra.Command{
 			Use:   "topics",
 			Short: "Create or verify the topics of a configuration",
-			Long: `A configuration names four to six topics: the source, the output, snapshots, checkpoints, and dead letters
-and alarms if they are to be kept. Init creates those that are missing, except the source; check says what is
+			Long: `A configuration names four to seven topics: the source, the output, snapshots, checkpoints, the states of series,
+and dead letters and alarms if they are to be kept. Init creates those that are missing, except the source; check says what is
 wrong with those that are there. Neither alters the settings of one that exists.`,
 		},
 		topicsInitCommand(p),
@@ -34,7 +34,7 @@ func topicsInitCommand(p *app.Program) *cobra.Command {
 		Use:   "init",
 		Short: "Create the topics that are missing, then verify all",
 		Long: `Creates the topics that are missing: the output with as many partitions as the source, snapshots and
-checkpoints compacted, with one partition. The source is never created: it belongs to its producers, and
+checkpoints compacted, with one partition, and alarms that are kept for 90 days. The source is never created: it belongs to its producers, and
 a misspelt one would stay empty. The settings of a topic that exists are never altered. Exit code 2 when one
 is not as it must be.
 

@@ -109,6 +109,8 @@ func compareSettings(w Want, have, source topic, faults, warnings *verdict) {
 	case w.Compact && have.policy != "compact":
 		faults.add(fmt.Sprintf("name a topic of its own in %s; only where nothing else was ever written to this one, %s", w.Path, alter(w.Topic, "cleanup.policy=compact")),
 			"has cleanup.policy %s, must be compact: the newest record of a key would be deleted", have.policy)
+	case w.Path == alarmsPath && strings.Contains(have.policy, "compact"):
+		warnings.add(alter(w.Topic, "cleanup.policy=delete"), "has cleanup.policy %s: of the alarms of one key only the last stays", have.policy)
 	case !w.Compact && w.Path != sourcePath && strings.Contains(have.policy, "compact"):
 		faults.add(alter(w.Topic, "cleanup.policy=delete"), "has cleanup.policy %s: messages of one key would replace each other", have.policy)
 	}
@@ -171,6 +173,8 @@ const (
 	// usualRetention is Kafka's default. Topics that are created get a setting of their own where the source is kept
 	// for longer.
 	usualRetention = 7 * day
+	// alarmsKept is how long a topic of alarms keeps them: people ask what has happened in the last weeks, and alarms are few.
+	alarmsKept = 90 * day
 )
 
 func parseRetention(value string) (retention, error) {

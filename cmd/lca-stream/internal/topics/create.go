@@ -108,6 +108,9 @@ func (w Want) creation(source topic, c Creation) kafka.TopicConfig {
 	if w.Lag {
 		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "min.compaction.lag.ms", ConfigValue: strconv.Itoa(compactionLag)})
 	}
+	if w.Kept != 0 {
+		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: w.Kept.setting()})
+	}
 	if w.SourceTimes && source.keeps().longerThan(usualRetention) {
 		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: source.keeps().setting()})
 	}

@@ -38,6 +38,8 @@ const (
 	headers = 64 << 10
 	// sourcePath is the key of the one topic that other programs own.
 	sourcePath = "source.topic"
+	// alarmsPath is the key of the topic that may also be compacted: then it holds the last word on each series.
+	alarmsPath = "alarms.topic"
 	// brokerDefault lets the broker choose (KIP-464, Kafka 2.4).
 	brokerDefault = -1
 )
@@ -46,17 +48,18 @@ const (
 type Want struct {
 	Path         string // the key that names it, such as snapshot.topic
 	Topic        string
-	Partitions   int    // number of partitions in use; 0: as many as the source has
-	Fewer        bool   // fewer than the source has suffice: partition p goes to p mod their number
-	Least        int    // enough if not all partitions of the source are read; 0: as many as those
-	Compact      bool   // cleanup.policy must be compact: the newest value of each key is the state
-	MessageBytes int    // least max.message.bytes; 0: any
-	FromSource   int    // least max.message.bytes as a multiple of the source topic's, plus headers
-	Grows        bool   // Init adds partitions where it has fewer than the source
-	Lag          bool   // compaction must leave overwritten records for some time: see compactionLag
-	Keyed        bool   // there is to be a model for each value of model.by
-	Other        string // model that the topic holds of the other kind: for all rows, or for a value; "": none
-	SourceTimes  bool   // its records have the times of the source's: kept for less, old ones are deleted soon after they are written
+	Partitions   int       // number of partitions in use; 0: as many as the source has
+	Fewer        bool      // fewer than the source has suffice: partition p goes to p mod their number
+	Least        int       // enough if not all partitions of the source are read; 0: as many as those
+	Compact      bool      // cleanup.policy must be compact: the newest value of each key is the state
+	MessageBytes int       // least max.message.bytes; 0: any
+	FromSource   int       // least max.message.bytes as a multiple of the source topic's, plus headers
+	Grows        bool      // Init adds partitions where it has fewer than the source
+	Lag          bool      // compaction must leave overwritten records for some time: see compactionLag
+	Keyed        bool      // there is to be a model for each value of model.by
+	Other        string    // model that the topic holds of the other kind: for all rows, or for a value; "": none
+	Kept         retention // of a topic that is created; 0: the brokers' default
+	SourceTimes  bool      // its records have the times of the source's: kept for less, old ones are deleted soon after they are written
 }
 
 // Wanted lists the topics of a configuration, the source first.
@@ -76,7 +79,7 @@ func Wanted(c *config.Config) []Want {
 		wants = append(wants, Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1, SourceTimes: true, MessageBytes: reject.DeadLetterBytes})
 	}
 	if c.Alarms.Topic != "" { // all events of a model have one key
-		wants = append(wants, Want{Path: "alarms.topic", Topic: c.Alarms.Topic, Fewer: true, MessageBytes: transform.AlarmBytes})
+		wants = append(wants, Want{Path: alarmsPath, Topic: c.Alarms.Topic, Fewer: true, Kept: alarmsKept, MessageBytes: transform.AlarmBytes})
 	}
 	if states := c.StateTopic(); states != "" {
 		wants = append(wants, Want{Path: "transform.state_topic", Topic: states, Compact: true, Least: leastOutput(c), MessageBytes: transform.StateBytes, Grows: true})

@@ -19,7 +19,7 @@ import (
 func configured(name string) *config.Config {
 	c := config.Default()
 	c.Source.Topic, c.Transform.Topic, c.DeadLetter.Topic = name+"-in", name+"-out", name+"-dead"
-	c.Snapshot.Topic, c.Checkpoint.Topic = name+"-snapshots", name+"-checkpoints"
+	c.Snapshot.Topic, c.Checkpoint.Topic, c.Alarms.Topic = name+"-snapshots", name+"-checkpoints", name+"-alarms"
 	return c
 }
 
@@ -42,7 +42,7 @@ func TestInitThenCheck(t *testing.T) {
 					t.Errorf("%v", f)
 				}
 			}
-			if len(findings) != 6 {
+			if len(findings) != 7 {
 				t.Errorf("%d findings", len(findings))
 			}
 		})
@@ -80,7 +80,7 @@ func initOnce(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	for _, f := range findings {
 		got = append(got, fmt.Sprintf("%v %v %s %d %s", f.OK(), f.Created, f.Topic, f.Partitions, f.Policy))
 	}
-	want := []string{"true false new-in 3 delete", "true true new-out 3 delete", "true true new-snapshots 1 compact", "true true new-checkpoints 1 compact", "true true new-dead 3 delete", "true true new-out-state 3 compact"}
+	want := []string{"true false new-in 3 delete", "true true new-out 3 delete", "true true new-snapshots 1 compact", "true true new-checkpoints 1 compact", "true true new-dead 3 delete", "true true new-alarms 3 delete", "true true new-out-state 3 compact"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("%s\n%v", diff, findings)
 	}
@@ -111,7 +111,7 @@ func copartition(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 		}
 		return all
 	}
-	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{2, 2, 2, 2, 2, 2}) {
+	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{2, 2, 2, 2, 2, 2, 2}) {
 		t.Fatalf("created: %v partitions", got)
 	}
 	have, err := describe(t.Context(), cl, Wanted(c))
@@ -154,10 +154,10 @@ func copartition(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 	foreign := Wanted(c)
 	foreign[2].Other = "default"
 	findings, err := Init(t.Context(), cl, foreign, Creation{})
-	if got := partitions(findings, err); !slices.Equal(got, []int{5, 2, 2, 2, 2, 2}) || !strings.Contains(findings[2].Fault(), `holds model "default", which is one for all rows`) || !strings.Contains(findings[2].Fault(), "name new topics") {
+	if got := partitions(findings, err); !slices.Equal(got, []int{5, 2, 2, 2, 2, 2, 2}) || !strings.Contains(findings[2].Fault(), `holds model "default", which is one for all rows`) || !strings.Contains(findings[2].Fault(), "name new topics") {
 		t.Errorf("over the topics of one model: %v partitions, %v", got, findings[2])
 	}
-	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{5, 5, 5, 5, 2, 5}) {
+	if got := partitions(Init(t.Context(), cl, Wanted(c), Creation{})); !slices.Equal(got, []int{5, 5, 5, 5, 2, 2, 5}) {
 		t.Errorf("after init: %v partitions", got)
 	}
 	if got := lacking(c); got != nil {
@@ -193,6 +193,12 @@ func keptForLong(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 			if !f.OK() || strings.Contains(f.Warning(), "keeps records") {
 				t.Errorf("%v: %v", c.source, f)
 			}
+			if w := wants[j+1]; w.Kept != 0 {
+				if got := have[f.Topic].retention; got != 90*day || w.Path != alarmsPath {
+					t.Errorf("%s keeps for %v", f.Topic, got)
+				}
+				continue
+			}
 			if got := have[f.Topic].retention; wants[j+1].SourceTimes && c.want != 0 && got != c.want || !wants[j+1].SourceTimes && got == c.want {
 				t.Errorf("%v: %s keeps for %v, want %v", c.source, f.Topic, got, c.want)
 			}
@@ -217,6 +223,7 @@ func wrongTopics(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 		{"warning ", "has 2 partitions, of which 1 is used", "has cleanup.policy delete, must be compact", "name a topic of its own in snapshot.topic"},
 		{"has max.message.bytes 500000, must be at least 1000000", "--add-config max.message.bytes=1000000", "has segment.bytes 1073741824", "segment.bytes=33554432,segment.ms=3600000,min.cleanable.dirty.ratio=0.1"},
 		{"has cleanup.policy compact: messages of one key would replace each other"},
+		{"is missing", "alarms.topic"},
 		{"is missing", "transform.state_topic"},
 	} {
 		got := findings[i].String()
@@ -289,6 +296,7 @@ func TestWarnings(t *testing.T) {
 		{"dead letters kept for less", dead, with(sound, func(t *topic) { t.retention = day }), 3, []string{"keeps records for 1 day, the source for 7 days"}},
 		{"kept for less, by times of its own", out, with(sound, func(t *topic) { t.retention, t.ownTimes = day, true }), 3, nil},
 		{"alarms have times of their own", alarms, with(sound, func(t *topic) { t.retention = day }), 3, nil},
+		{"alarms of which the last of a key stays", alarms, with(sound, func(t *topic) { t.policy = "compact,delete" }), 3, []string{"has cleanup.policy compact,delete: of the alarms of one key only the last stays"}},
 		{"a partition without a leader", out, with(sound, func(t *topic) { t.leaderless = []int32{2} }), 3, []string{"has no leader for partition 2:", "--unavailable-partitions --topic out"}},
 		{"partitions without leaders", snap, with(compacted, func(t *topic) { t.leaderless = []int32{0, 1} }), 3, []string{"has no leader for 2 partitions (0 and others):"}},
 		{"more partitions than are used", snap, with(compacted, func(t *topic) { t.partitions = 3 }), 3, []string{"has 3 partitions, of which 1 is used"}},
