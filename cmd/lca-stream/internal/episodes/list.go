@@ -27,7 +27,7 @@ func listCommand(p *app.Program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the episodes that alarms.topic tells of, open ones first",
-		Long: fmt.Sprintf(`Lists the episodes on alarms.topic, each by its last record: those that are open, then those that were told of in
+		Long: fmt.Sprintf(`Lists the episodes on alarms.topic, each by its last record: those that are open, then those with a record of
 the last %d days, the newest first, at most %d. --json prints these records as they are, a line each.`, shownDays, shownMost),
 		Example: "  lca-stream episodes list -c stream.yaml\n  lca-stream episodes list -c stream.yaml --json | jq -r 'select(.type != \"episode_closed\") | .message'",
 	}
@@ -72,7 +72,7 @@ func (t *told) shown(topic string, all bool, now time.Time) (some []*entry, note
 	case len(ordered) == 0:
 		notes = fmt.Sprintf("%s tells of no episode%s\n", terminal.Name(topic), t.besides())
 	case len(some) == 0:
-		notes = fmt.Sprintf("no episode is open, and none was told of in the last %d days; --all lists %d of before\n", shownDays, left)
+		notes = fmt.Sprintf("no episode is open, and none has a record of the last %d days; --all lists %d that are older\n", shownDays, left)
 	case left > 0:
 		notes = fmt.Sprintf("%d more are left out: --all lists them\n", left)
 	}
@@ -92,7 +92,7 @@ func writeList(w io.Writer, some []*entry, now time.Time) error {
 		return nil
 	}
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "STATE\tSINCE\tLASTED\tROWS\tTOLD\tSERIES\tCAUSE\tID")
+	fmt.Fprintln(t, "STATE\tSINCE\tLASTED\tROWS\tLAST RECORD\tSERIES\tCAUSE\tID")
 	for _, e := range some {
 		var r episode.Record
 		if err := json.Unmarshal(e.value, &r); err != nil {

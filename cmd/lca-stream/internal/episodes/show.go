@@ -65,7 +65,7 @@ func describe(r *episode.Record, age time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", terminal.Line(r.Message))
 	fmt.Fprintf(&b, "id         %s\n", terminal.Name(r.ID))
-	fmt.Fprintf(&b, "state      %s; last told of %s ago\n", whyClosed(r), app.Age(age))
+	fmt.Fprintf(&b, "state      %s; the last record is %s old\n", whyClosed(r), app.Age(age))
 	fmt.Fprintf(&b, "series     %s: of partition %d of %s, group %s\n", seriesOf(r, terminal.Name), r.Partition, terminal.Name(r.Topic), terminal.Name(r.Group))
 	fmt.Fprintf(&b, "from       %s: its first row\n", place(r.From))
 	fmt.Fprintf(&b, "to         %s: its last unusual row%s\n", place(r.To), soFar(r))

@@ -43,7 +43,7 @@ type entry struct {
 	value     []byte // the record
 	open      bool
 	seq       int
-	at        time.Time // when it was written
+	at        time.Time // of the record
 	partition int32     // of the topic
 	offset    int64
 }

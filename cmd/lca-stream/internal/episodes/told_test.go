@@ -142,7 +142,7 @@ func TestDescribe(t *testing.T) {
 	const want = `PRESS-07: vib_x went up at 2026-05-09T05:38:00Z, closed after 464 rows (usual)
 
 id         default/0/PRESS-07/17956.2
-state      closed: its rows are usual again; last told of 1h30m ago
+state      closed: its rows are usual again; the last record is 1h30m old
 series     PRESS-07: of partition 0 of events, group g
 from       2026-05-09T05:38:00Z, offset 17956, row 2: its first row
 to         2026-05-09T13:21:00Z, offset 18882, row 0: its last unusual row
