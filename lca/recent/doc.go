@@ -37,7 +37,8 @@
 // A run of high scores begins above the 95 % quantile of the scores, and ends after 30 rows below it. The peaks of the highest 60 runs of the last two thirds of
 // the rows, or of the last 140,000, are the tail: Tail.Level is the score that runs pass at a rate that is asked for. A quarter of these peaks may be
 // faults: how high they are does not matter. A Watch is open from a score above the level on, until 30 rows in a row are usual, or more than half
-// of 200.
+// of 200. What is usual while it is open is what was usual when it opened: a fault that lasts becomes part of what is known of scores, and is over
+// when it is over.
 //
 // The choice of the charts, rates and weights, with what else was tried, is in docs/quality.md.
 package recent

@@ -57,22 +57,40 @@ func law(kind string, d int, rng *rand.Rand) func() []float64 {
 	}
 }
 
-// episodesOf learns a stream as it goes, and counts the episodes at a rate per row after the first begin rows.
+// episodesOf counts the episodes of a stream at a rate per row after the first begin rows.
 func episodesOf(next func() []float64, d, begin, rows int, rate float64) (n int) {
+	opened, _ := episodesIn(next, d, begin+rows, rate)
+	for _, row := range opened {
+		if row >= begin {
+			n++
+		}
+	}
+	return n
+}
+
+// episodesIn learns a stream as it goes, and returns the rows with which episodes open and close at a rate per row.
+func episodesIn(next func() []float64, d, rows int, rate float64) (opened, closed []int) {
 	l := NewLearner(d)
 	var learns, scores Series
 	var c Scorer
 	var w Watch
 	var x []float64
+	var level, usual float64
 	series, out := slices.Repeat([]*Series{&learns}, 100), []float64{0}
-	for i := range begin + rows {
+	for i := range rows {
 		row := next()
 		if e := l.Evaluator(); e != nil {
 			c.Score(e, out, row, []*Series{&scores})
-			level, _ := e.Tail.Level(rate)
-			open := w.Open
-			if w.Step(out[0], level, min(e.Scores.Quantile(0.99), e.Tail.Above)) && !open && i >= begin {
-				n++
+			was := w.Open
+			if !was { // what is usual stays what it was when it opened
+				level, _ = e.Tail.Level(rate)
+				usual = min(e.Scores.Quantile(0.99), e.Tail.Above)
+			}
+			switch is := w.Step(out[0], level, usual); {
+			case is && !was:
+				opened = append(opened, i)
+			case was && !is:
+				closed = append(closed, i)
 			}
 		}
 		if x = append(x, row...); len(x) == 100*d {
@@ -80,7 +98,7 @@ func episodesOf(next func() []float64, d, begin, rows int, rate float64) (n int)
 			x = x[:0]
 		}
 	}
-	return n
+	return opened, closed
 }
 
 // At the level of a budget, streams without a fault open about as many episodes as the budget has, whatever their law is.

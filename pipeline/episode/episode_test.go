@@ -38,6 +38,27 @@ func TestOpenAndClosed(t *testing.T) {
 	}
 }
 
+// While it lasts, what is usual is what was usual when it opened: models that have learnt its scores do not end it.
+func TestWhatWasUsual(t *testing.T) {
+	var o Open
+	later := Level{Height: 9, Usual: 7}
+	for i, l := range []Level{{Height: 5, Usual: 2}, later, later} {
+		o.Step(Place{Offset: int64(i)}, 6, 0.01, l)
+	}
+	for i := range int64(500) {
+		if say := o.Step(Place{Offset: 3 + i}, 6, 0.01, later); say == Closed {
+			t.Fatalf("closed after %d rows as unusual as the first", i)
+		}
+	}
+	if o.To.Offset != 502 || o.Rows != 503 {
+		t.Errorf("its last unusual row is %d, of %d rows", o.To.Offset, o.Rows)
+	}
+	said, at := run(&o, 0, quiet(40)...)
+	if !slices.Equal(said, []string{Closed}) || at[0] != 29 {
+		t.Errorf("%v at %v", said, at)
+	}
+}
+
 // A score that passes the level again is told at once, but not within a minute of the last record; one that stays above it is told of once a day.
 func TestUpdates(t *testing.T) {
 	for _, c := range []struct {

@@ -38,8 +38,11 @@ const (
 // Step takes the score of the next row of the series, and p, which is a NaN where it is not known. It returns what is to be said: Opened, Updated, Closed,
 // or nothing.
 func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
-	was := o.Watch.Open
-	is := o.Watch.Step(score, l.Height, l.Usual)
+	was, usual := o.Watch.Open, l.Usual
+	if was { // later models have learnt from the scores of the episode, too, what is usual
+		usual = o.Level.Usual
+	}
+	is := o.Watch.Step(score, l.Height, usual)
 	switch {
 	case !is && !was:
 		return ""
@@ -49,7 +52,7 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 	}
 	passes := score > l.Height && !o.above
 	o.above = score > l.Height
-	if o.seen++; score > l.Usual || !was {
+	if o.seen++; score > usual || !was {
 		o.To, o.Rows = at, o.seen
 	}
 	if o.above {
