@@ -20,7 +20,7 @@ const (
 	// longest is the longest record that is read: several times what an episode takes.
 	longest = 64 << 10
 
-	// room is how many bytes of records are kept: some 20,000 episodes.
+	// room is how many bytes of records are kept: 20,000 episodes or more.
 	room = 32 << 20
 )
 
@@ -116,6 +116,9 @@ var errOther = errors.New("no episode")
 
 // read reads a record of an episode.
 func read(value []byte) (*episode.Record, error) {
+	if !bytes.Contains(value, []byte(`"episode_`)) { // most are of rows: they need not be parsed
+		return nil, errOther
+	}
 	if len(value) > longest {
 		return nil, fmt.Errorf("%d bytes are no record of an episode", len(value))
 	}
