@@ -85,6 +85,9 @@ func writeGrants(w io.Writer, c *config.Config) error {
 	for _, want := range topics.Wanted(c) {
 		fmt.Fprintf(&b, "%s\n", grant{operation: "DescribeConfigs", resource: "--topic", name: want.Topic}.command(c))
 	}
+	if c.Alarms.Topic != "" {
+		fmt.Fprintf(&b, "# So that `lca-stream episodes` can read alarms, and what routes them:\n%s\n", grant{operation: "Read", resource: "--topic", name: c.Alarms.Topic}.command(c))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
