@@ -48,7 +48,7 @@ var layers = []layer{
 	{"pipeline/modelkey", "source minibatch internal/enum internal/nested", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
 	{"pipeline/episode", "lca/recent", "github.com gonum.org net os log encoding/json", ""},
 	{"pipeline/reject", "source sink minibatch pipeline/modelkey internal/enum internal/logs", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
-	{"pipeline/stats", "source sink/snapshot pipeline/modelkey pipeline/reject", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 github.com/apache net/http flag", "source/kafkaconn source/registry"},
+	{"pipeline/stats", "source sink/snapshot pipeline/modelkey pipeline/reject pipeline/episode", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 github.com/apache net/http flag", "source/kafkaconn source/registry"},
 	{"pipeline/internal/retry", "sink pipeline/reject", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 github.com/apache net/http flag", "source/kafkaconn source/registry"},
 	{"pipeline/internal/fixtures", "source sink lca pipeline/reject", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 net/http flag", "source/kafkaconn source/registry"},
 	{"pipeline/checkpoint", "source sink lca/online lca/recent pipeline/modelkey pipeline/reject pipeline/internal", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13 github.com/apache net/http flag", "source/kafkaconn source/registry"},

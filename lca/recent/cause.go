@@ -141,6 +141,9 @@ func (c *Cause) begins(k, row int) {
 	c.before[k] = math.Float64frombits(bits | uint64(uint16(int16(row))))
 }
 
+// Columns returns the number of columns.
+func (c *Cause) Columns() int { return len(c.before) }
+
 // onset returns when column k began to change.
 func (c *Cause) onset(k int) int { return int(int16(uint16(math.Float64bits(c.before[k])))) }
 

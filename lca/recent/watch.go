@@ -4,10 +4,10 @@ import "math/bits"
 
 // Watch tells when a series is unusual for a while: from the row whose score passes a level until its rows are usual again.
 type Watch struct {
-	Open  bool
-	quiet int       // usual rows since the last that was not
-	last  [4]uint64 // of the last 200 rows, which were usual
-	at    int       // of the next one
+	Open  bool      `json:"open"`
+	Quiet int       `json:"quiet"` // usual rows since the last that was not
+	Last  [4]uint64 `json:"last"`  // of the last 200 rows, which were usual
+	At    int       `json:"at"`    // of the next one
 }
 
 const (
@@ -23,23 +23,23 @@ func (w *Watch) Step(score, level, usual float64) bool {
 		}
 		return w.Open
 	}
-	bit := uint64(1) << (w.at % 64)
+	bit := uint64(1) << (w.At % 64)
 	if score <= usual {
-		w.quiet++
-		w.last[w.at/64] |= bit
+		w.Quiet++
+		w.Last[w.At/64] |= bit
 	} else {
-		w.quiet = 0
-		w.last[w.at/64] &^= bit
+		w.Quiet = 0
+		w.Last[w.At/64] &^= bit
 	}
-	w.at = (w.at + 1) % windowRows
-	if w.quiet >= quietRows || w.usual() > windowRows/2 {
+	w.At = (w.At + 1) % windowRows
+	if w.Quiet >= quietRows || w.usual() > windowRows/2 {
 		*w = Watch{}
 	}
 	return w.Open
 }
 
 func (w *Watch) usual() (n int) {
-	for _, word := range w.last {
+	for _, word := range w.Last {
 		n += bits.OnesCount64(word)
 	}
 	return n

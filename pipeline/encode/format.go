@@ -114,6 +114,7 @@ type Whitened struct {
 	Recent   []float32          // N scores of the last rows of the row's series; nil: the model has none, so that they are null
 	RecentP  []float32          // their probabilities, nil with them; NaN, which is written as null: too little is known
 	NoRecent []bool             // N: neither of these is known, and both are null; nil: they are for all rows that are not invalid. The numbers are 0
+	Episode  []string           // N ids of the episodes that are open with the rows; "": none. nil: none with any row
 	Why      []lca.Gain         // as many gains for each row, the largest first; read where OutputConfig.Why is not 0
 	Features []string           // names of the columns in Why
 	Imputed  []int16            // how many features of each row were filled; nil: none
@@ -140,6 +141,9 @@ func (c *OutputConfig) Added(features []string) int64 {
 	if c.Recent {
 		size += 2 * float32Bytes
 	}
+	if c.Episode {
+		size += usualID + ends
+	}
 	if c.Imputed {
 		size += int16Bytes
 	}
@@ -164,6 +168,9 @@ func (c *OutputConfig) AddedText(features []string) int64 {
 	}
 	if c.Models {
 		size += 2*(key+len(c.Column)) + 40 + number // an id as a rule
+	}
+	if c.Episode {
+		size += key + len(c.Column) + 40
 	}
 	const others = 7 // lca, lca_score, lca_p, lca_recent_score, lca_recent_p, lca_why and lca_imputed
 	return int64(size + others*(key+len(c.Column)+number))
@@ -198,6 +205,9 @@ func (w *Whitened) Rows(first, last int) Whitened {
 	if w.NoRecent != nil {
 		part.NoRecent = w.NoRecent[first:last]
 	}
+	if w.Episode != nil {
+		part.Episode = w.Episode[first:last]
+	}
 	if w.Imputed != nil {
 		part.Imputed = w.Imputed[first:last]
 	}
@@ -227,6 +237,8 @@ func (w *Whitened) check(n int, c *OutputConfig) {
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d probabilities", n, len(w.P)))
 	case c.Recent && w.Recent != nil && (len(w.Recent) != n || len(w.RecentP) != n || w.NoRecent != nil && len(w.NoRecent) != n):
 		panic(fmt.Sprintf("pipeline: output of %d rows has %d recent scores and %d probabilities of them", n, len(w.Recent), len(w.RecentP)))
+	case w.Episode != nil && len(w.Episode) != n:
+		panic(fmt.Sprintf("pipeline: output of %d rows has %d episodes", n, len(w.Episode)))
 	case w.Imputed != nil && len(w.Imputed) != n:
 		panic(fmt.Sprintf("pipeline: output of %d rows says of %d how much was filled", n, len(w.Imputed)))
 	case c.Why > 0 && n > 0 && len(w.Why)%n != 0:
@@ -258,7 +270,7 @@ func (o *Output) Pieces(dst [][]byte, rec arrow.Record, w *Whitened) (pieces [][
 
 // plain collects the buffers of a message in the order of the format. It is false for a message that is not flat.
 func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
-	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && (w.Recent == nil || w.NoRecent != nil || hasNaN(w.RecentP)) || o.config.Why > 0 || o.config.Models || !allValid(w.Invalid) {
+	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && (w.Recent == nil || w.NoRecent != nil || hasNaN(w.RecentP)) || o.config.Why > 0 || o.config.Models || o.config.Episode || !allValid(w.Invalid) {
 		return false
 	}
 	o.parts = o.parts[:0]
@@ -312,7 +324,7 @@ func (o *Output) write(dst []byte, rec arrow.Record) (value []byte, rest [][]byt
 	}
 	value, rest = o.stream.pieces(append(o.stream.dst, endOfStream...))
 	if o.stream.dst = nil; rest != nil {
-		o.valid, o.columns, o.why, o.models = nil, nil, whyColumn{}, modelColumns{} // they may be among the pieces
+		o.valid, o.columns, o.why, o.models, o.episodes = nil, nil, whyColumn{}, modelColumns{}, texts{} // they may be among the pieces
 	}
 	return value, rest, nil
 }

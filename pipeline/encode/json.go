@@ -202,6 +202,13 @@ func (o *JSONOutput) row(dst []byte, w *Whitened, i int, first bool) []byte {
 		dst = number(next(dst), w.Recent, i, none)
 		dst = number(next(dst), w.RecentP, i, none)
 	}
+	if o.config.Episode {
+		if dst = next(dst); w.Episode == nil || w.Episode[i] == "" {
+			dst = append(dst, jsontext.Null...)
+		} else {
+			dst = jsontext.AppendString(dst, w.Episode[i])
+		}
+	}
 	if o.config.Why > 0 {
 		dst = o.why(next(dst), w, i, null)
 	}

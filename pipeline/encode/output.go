@@ -30,6 +30,7 @@ type OutputConfig struct {
 	Score       bool   // add the column lca_score: −log p(x), nats
 	P           bool   // add the column lca_p: how often rows like the neighbours have a score at least as high
 	Recent      bool   // add the columns lca_recent_score and lca_recent_p, of the last rows of the row's series
+	Episode     bool   // add the column lca_episode, the id of the episode that is open with the row
 	Why         int    // number of features that the column lca_why names, at most; 0: no such column
 	Imputed     bool   // add the column lca_imputed: the number of features that were missing and have been filled
 	Models      bool   // add the columns lca_model and lca_version: the model of each row
@@ -69,6 +70,7 @@ type Output struct {
 	none     []byte        // validity bitmap of a column without values
 	why      whyColumn     // lca_why of the current message
 	models   modelColumns  // lca_model and lca_version of the current message
+	episodes texts         // lca_episode of the current message
 	arrays   []arrow.Array // columns of the current message
 
 	layouts flatipc.Layouts // of messages of the schema seen last
@@ -202,6 +204,9 @@ func (c *OutputConfig) fields(k int) []arrow.Field {
 			arrow.Field{Name: c.Column + "_recent_score", Type: arrow.PrimitiveTypes.Float32, Nullable: true},
 			arrow.Field{Name: c.Column + "_recent_p", Type: arrow.PrimitiveTypes.Float32, Nullable: true})
 	}
+	if c.Episode {
+		fields = append(fields, arrow.Field{Name: c.Column + "_episode", Type: arrow.BinaryTypes.String, Nullable: true})
+	}
 	if c.Why > 0 {
 		fields = append(fields, arrow.Field{Name: c.Column + "_why", Type: whyType, Nullable: true})
 	}
@@ -308,6 +313,9 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 		o.appendFloats(w.Recent, n, valid, nulls)
 		valid, nulls = validWhere(valid, nulls, n, hasNaN(w.RecentP), func(i int) bool { return w.RecentP[i] == w.RecentP[i] })
 		o.appendFloats(w.RecentP, n, valid, nulls)
+	}
+	if o.config.Episode {
+		o.arrays = append(o.arrays, o.episodes.of(w.Episode, n))
 	}
 	if o.config.Why > 0 {
 		o.arrays = append(o.arrays, o.why.of(w, n, valid, nulls))
@@ -462,6 +470,34 @@ func paddedRow(row arrow.Record, schema *arrow.Schema) arrow.Record {
 		}
 	}
 	return array.NewRecord(schema, columns, 1)
+}
+
+// texts is memory for a column of texts, which the next message uses again.
+type texts struct {
+	ends  []int32 // where the text of each row begins, and the end of the last
+	text  []byte  // all of them
+	valid []byte  // validity bitmap
+}
+
+// of makes the column of n rows. An empty text is null; nil: all are.
+func (c *texts) of(values []string, n int) arrow.Array {
+	size := bitmapBytes(n)
+	c.ends, c.text, c.valid = slices.Grow(c.ends[:0], n+1), c.text[:0], slices.Grow(c.valid[:0], size)[:size]
+	clear(c.valid)
+	nulls := n
+	for i := range n {
+		if c.ends = append(c.ends, int32(len(c.text))); values != nil && values[i] != "" {
+			c.text = append(c.text, values[i]...)
+			c.valid[i/8] |= 1 << (i % 8)
+			nulls--
+		}
+	}
+	c.ends = append(c.ends, int32(len(c.text)))
+	var valid *memory.Buffer
+	if nulls > 0 {
+		valid = memory.NewBufferBytes(c.valid)
+	}
+	return array.NewStringData(array.NewData(arrow.BinaryTypes.String, n, []*memory.Buffer{valid, integers(c.ends), memory.NewBufferBytes(c.text)}, nil, nulls, 0))
 }
 
 // modelColumns is memory for the columns lca_model and lca_version, which the next message uses again.

@@ -176,6 +176,9 @@ func (o *RegisteredOutput) avro(dst []byte, w *Whitened) []byte {
 	if o.config.Recent {
 		dst = avroRecent(dst, w)
 	}
+	if o.config.Episode {
+		dst = avroEpisode(dst, w)
+	}
 	if o.config.Why > 0 {
 		dst = o.avroWhy(append(dst, avroSome), w)
 	}
@@ -196,6 +199,8 @@ func (o *RegisteredOutput) avroNull(dst []byte, w *Whitened) []byte {
 		case o.config.Column + "_model", o.config.Column + "_version", o.config.Column + "_recent_p":
 		case o.config.Column + "_recent_score":
 			dst = avroRecent(dst, w)
+		case o.config.Column + "_episode":
+			dst = avroEpisode(dst, w)
 		default:
 			dst = append(dst, avroNull)
 		}
@@ -213,6 +218,14 @@ func avroRecent(dst []byte, w *Whitened) []byte {
 		p = nil
 	}
 	return avroMaybe(avroMaybe(dst, score), p)
+}
+
+// avroEpisode appends the episode that is open with the row.
+func avroEpisode(dst []byte, w *Whitened) []byte {
+	if w.Episode == nil || w.Episode[0] == "" {
+		return append(dst, avroNull)
+	}
+	return append(binary.AppendVarint(append(dst, avroSome), int64(len(w.Episode[0]))), w.Episode[0]...)
 }
 
 // avroMaybe appends the first of some numbers, or null where there are none.

@@ -8,24 +8,25 @@ import (
 
 // Level is at which scores of a model an episode opens and ends.
 type Level struct {
-	Height float64 // a score above it opens an episode
-	Usual  float64 // scores up to it are of usual rows
-	Young  bool
+	Height float64 `json:"height"` // a score above it opens an episode
+	Usual  float64 `json:"usual"`  // scores up to it are of usual rows
+	Young  bool    `json:"young"`
 }
 
-// Open is an episode that is open. Its zero value is none.
+// Open is an episode that is open. Its zero value is none. As JSON it is state.
 type Open struct {
-	Watch    recent.Watch
-	Level    Level // at which it has opened
-	Seq      int   // of the next record
-	From, To Place
-	Rows     int64 // from…to
-	Over     int64 // of them above the level of their time
-	Peak     Peak
+	Watch recent.Watch `json:"watch"`
+	Level Level        `json:"level"` // at which it has opened
+	Seq   int          `json:"seq"`   // of the next record
+	From  Place        `json:"from"`
+	To    Place        `json:"to"`
+	Rows  int64        `json:"rows"` // from…to
+	Over  int64        `json:"over"` // of them above the level of their time
+	Peak  Peak         `json:"peak"`
 
-	seen  int64 // rows since From, with it
-	above bool  // the row before was above the level
-	clock clock
+	Seen  int64 `json:"seen"`  // rows since From, with it
+	Above bool  `json:"above"` // the row before was above the level
+	Clock Clock `json:"clock"`
 }
 
 const (
@@ -50,12 +51,12 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 		*o = Open{Watch: o.Watch, Level: l, From: at}
 		say = Opened
 	}
-	passes := score > l.Height && !o.above
-	o.above = score > l.Height
-	if o.seen++; score > usual || !was {
-		o.To, o.Rows = at, o.seen
+	passes := score > l.Height && !o.Above
+	o.Above = score > l.Height
+	if o.Seen++; score > usual || !was {
+		o.To, o.Rows = at, o.Seen
 	}
-	if o.above {
+	if o.Above {
 		o.Over++
 	}
 	if score > o.Peak.Score || !was {
@@ -64,46 +65,46 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 			o.Peak.P = &p
 		}
 	}
-	o.clock.step(at.Time)
+	o.Clock.step(at.Time)
 	switch {
 	case !is:
 		return Closed
-	case was && (passes && o.clock.passed(leastPause, pauseRows) || o.clock.passed(mostPause, silentRows)):
+	case was && (passes && o.Clock.passed(leastPause, pauseRows) || o.Clock.passed(mostPause, silentRows)):
 		say = Updated
 	}
 	if say != "" {
-		o.clock.restart()
+		o.Clock.restart()
 	}
 	return say
 }
 
-// clock is the time of a series, by the stamps of its rows: a row with a wrong one costs little, and a night without rows is none.
-type clock struct {
-	stamps
-	rows    int64 // since the restart
-	since   time.Duration
-	all     int64 // since it began
-	elapsed time.Duration
+// Clock is the time of a series, by the stamps of its rows: a row with a wrong one costs little, and a night without rows is none.
+type Clock struct {
+	Stamps
+	Rows    int64         `json:"rows"` // since the restart
+	Since   time.Duration `json:"since"`
+	All     int64         `json:"all"` // since it began
+	Elapsed time.Duration `json:"elapsed"`
 }
 
 // step moves the clock on by a row.
-func (c *clock) step(at *time.Time) {
-	c.rows++
-	c.all++
+func (c *Clock) step(at *time.Time) {
+	c.Rows++
+	c.All++
 	if at == nil {
 		return
 	}
-	gap := c.next(*at, c.elapsed/time.Duration(c.all))
-	c.since += gap
-	c.elapsed += gap
+	gap := c.next(*at, c.Elapsed/time.Duration(c.All))
+	c.Since = min(c.Since+gap, mostElapsed)
+	c.Elapsed = min(c.Elapsed+gap, mostElapsed)
 }
 
 // passed reports whether a pause is over since the restart: in time, or, where no row has a time, in rows.
-func (c *clock) passed(pause time.Duration, rows int64) bool {
-	if c.largest.IsZero() {
-		return c.rows >= rows
+func (c *Clock) passed(pause time.Duration, rows int64) bool {
+	if c.Largest.IsZero() {
+		return c.Rows >= rows
 	}
-	return c.since >= pause
+	return c.Since >= pause
 }
 
-func (c *clock) restart() { c.rows, c.since = 0, 0 }
+func (c *Clock) restart() { c.Rows, c.Since = 0, 0 }

@@ -17,9 +17,13 @@ const (
 // The reasons why an episode is closed.
 const (
 	Usual         = "usual"          // its rows are usual again
+	Silent        = "silent"         // its series has had no row for a day, by the clock of the partition
 	Evicted       = "evicted"        // there are too many series
 	ModelReplaced = "model_replaced" // its model has other features
 )
+
+// Reasons are all of them.
+var Reasons = []string{Usual, Silent, Evicted, ModelReplaced}
 
 // Record is what is said of an episode. What is not known is null.
 type Record struct {

@@ -72,7 +72,7 @@ func (s *sim) told(pipe *simPipe) (alarms []simEntry, values []transform.Alarm) 
 			continue
 		}
 		var a transform.Alarm
-		if err := json.Unmarshal(e.Value, &a); err != nil || string(e.Key) != pipe.model {
+		if err := json.Unmarshal(e.Value, &a); err != nil || string(e.Key) != pipe.model && !(strings.HasPrefix(a.Type, "episode_") && strings.HasPrefix(string(e.Key), pipe.model+"/")) {
 			s.fault("%s: alarm %q %s: %v", pipe.name, e.Key, e.Value, err)
 		}
 		alarms, values = append(alarms, e), append(values, a)
@@ -80,25 +80,30 @@ func (s *sim) told(pipe *simPipe) (alarms []simEntry, values []transform.Alarm) 
 	return alarms, values
 }
 
+// ofRows reports whether a transform tells alarms of a type.
+func ofRows(kind string) bool {
+	return kind == transform.AlarmAnomaly || strings.HasPrefix(kind, "episode_")
+}
+
 // checkRowAlarms wants each alarm that whitening an input gives in the transaction of its output, and no others there.
 // want has those of each transaction.
 func (s *sim) checkRowAlarms(pipe *simPipe, want map[*simTxn][]sink.Message) {
 	alarms, values := s.told(pipe)
 	for i, e := range alarms {
-		if values[i].Type != transform.AlarmAnomaly {
+		if !ofRows(values[i].Type) {
 			continue
 		}
-		s.done["anomaly"]++
+		s.done[values[i].Type]++
 		k := slices.IndexFunc(want[e.txn], func(m sink.Message) bool { return bytes.Equal(m.Value, e.Value) })
 		if k < 0 {
-			s.fault("%s: the anomaly %s is not in the transaction of its row, or is there again", pipe.name, e.Value)
+			s.fault("%s: the record %s is not in the transaction of its row, or is there again", pipe.name, e.Value)
 			continue
 		}
 		want[e.txn] = slices.Delete(want[e.txn], k, k+1)
 	}
 	for _, left := range want {
 		if len(left) > 0 {
-			s.fault("%s: %d anomalies are missing, such as %s", pipe.name, len(left), left[0].Value)
+			s.fault("%s: %d records of rows are missing, such as %s", pipe.name, len(left), left[0].Value)
 			return
 		}
 	}
@@ -116,7 +121,7 @@ func (s *sim) checkModelAlarms(t *testing.T, pipe *simPipe) {
 	seen := map[event]bool{}
 	for i, e := range alarms {
 		a := values[i]
-		if a.Type == transform.AlarmAnomaly {
+		if ofRows(a.Type) {
 			continue
 		}
 		s.done[a.Type]++
@@ -158,7 +163,7 @@ func (s *sim) publishedBy(t *simTxn, model string, version uint64) bool {
 func (s *sim) timeless(pipe *simPipe) (all []transform.Alarm) {
 	_, values := s.told(pipe)
 	for _, a := range values {
-		if a.Type != transform.AlarmAnomaly {
+		if !ofRows(a.Type) {
 			a.Time = simEpoch
 			all = append(all, a)
 		}

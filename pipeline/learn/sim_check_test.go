@@ -149,7 +149,7 @@ func (s *sim) versions() map[string]*simModel {
 // the values of the version that it names. It adds the alarms of their rows to those of their transactions.
 func (s *sim) checkOutput(pipe *simPipe, p source.Partition, models map[string]*simModel, rare map[*simTxn][]sink.Message) {
 	last, version := int64(-1), uint64(0)
-	place, judge := map[int]string{}, s.judge(pipe)
+	place, judge := map[int]string{}, s.judge(pipe, p)
 	for _, e := range s.part(source.Partition{Topic: pipe.dead}).log {
 		if e.visible() && int32(s.number(e.Message, "lca-source-partition")) == p.ID {
 			s.place(place, e.Message, "dead letters")
@@ -222,9 +222,16 @@ func (s *sim) place(place map[int]string, m sink.Message, where string) int {
 }
 
 // judge is a transform that whitens what a partition has put out again, in order.
-func (s *sim) judge(pipe *simPipe) *transform.Transform {
+func (s *sim) judge(pipe *simPipe, p source.Partition) *transform.Transform {
 	follow := &models.Follow{ModelID: pipe.model, Log: fixtures.Quiet(), Stats: stats.NewStats()}
-	return &transform.Transform{TransformConfig: s.simTransform(pipe, follow)}
+	c := s.simTransform(pipe, follow)
+	c.States = &transform.StateTopic{Name: pipe.states(), Read: func(context.Context, source.Partition, func(*source.Fetched) error) error { return nil }}
+	t := &transform.Transform{TransformConfig: c}
+	t.Committed = func(context.Context) (source.Offsets, error) { return source.Offsets{p: 0}, nil }
+	if _, err := t.Rewind(context.Background()); err != nil {
+		s.fault("%s: the judge of %v: %v", pipe.name, p, err)
+	}
+	return t
 }
 
 // compare whitens an input again, with the model that its output names, and returns the alarms of its rows.
@@ -248,6 +255,9 @@ func (s *sim) compare(pipe *simPipe, judge *transform.Transform, p source.Partit
 		s.done["score of the last rows"]++
 	}
 	for _, alarm := range work.Messages[1:] {
+		if isState(&alarm) {
+			continue
+		}
 		alarm.Value = bytes.Clone(alarm.Value)
 		alarms = append(alarms, alarm)
 	}

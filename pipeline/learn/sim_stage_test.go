@@ -18,6 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/models"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -34,6 +35,9 @@ const (
 	simBad               = 5 // the message that cannot be decoded
 	simChanged           = 3 // messages after it that are of another stream
 )
+
+// simBudget is of one episode in five rows: twenty come in a millisecond.
+var simBudget = episode.Budget{Episodes: 4 * 3_600_000, Per: time.Hour}
 
 // simPipe is one pipeline: a learner, and transforms that follow its model.
 type simPipe struct {
@@ -375,8 +379,8 @@ const simMaxRejects = 1
 
 func (w *simWorld) simTransform(pipe *simPipe, follow *models.Follow) transform.TransformConfig {
 	return transform.TransformConfig{
-		Group: pipe.group, Topic: pipe.out, Output: encode.OutputConfig{Column: "lca", Score: true, Recent: w.states, Passthrough: true},
-		Series: w.series, Components: lca.ComponentsAll,
+		Group: pipe.group, Topic: pipe.out, Output: encode.OutputConfig{Column: "lca", Score: true, Recent: w.states, Episode: w.states, Passthrough: true},
+		Series: w.series, Budget: simBudget, Components: lca.ComponentsAll,
 		DeadLetter: reject.DeadLetter{Topic: pipe.dead, Group: pipe.group, Window: 10, MaxRejects: simMaxRejects, Partitions: 1},
 		Alarms:     pipe.alarms(simRare), Follow: follow, Stats: follow.Stats, Log: fixtures.Quiet(), Now: time.Now,
 	}

@@ -21,6 +21,7 @@ const (
 	noStates    = "states: none in the first part"
 	lateStates  = "states: a transaction late"
 	statesApart = "states: outside of the transaction"
+	noClock     = "states: without the clock"
 )
 
 // states is the topic of the states of a pipeline's series.
@@ -111,6 +112,8 @@ func (m *simSink) stateMistake(t *simTxn, msgs []sink.Message) []sink.Message {
 			}
 			m.former[string(now.Key)] = now
 		}
+	case noClock:
+		return slices.DeleteFunc(slices.Clone(msgs), func(msg sink.Message) bool { return isState(&msg) && strings.Count(string(msg.Key), "/") == 2 })
 	case statesApart:
 		own := s.simBroker.begin("", 0)
 		for _, msg := range msgs {

@@ -13,7 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// Stats counts what the loops of one process do. Everything in it but Models is atomic: without a lock, a reader of the
+// Stats counts what the loops of one process do. Everything in it but Models and Episodes is atomic: without a lock, a reader of the
 // numbers cannot hold up a writer.
 type Stats struct {
 	SourceRows          atomic.Uint64 // Rows read from the source topic.
@@ -36,6 +36,8 @@ type Stats struct {
 	Transform   Timing // Time to whiten one batch of records.
 	Transaction Timing // Time of one transaction, from its begin to its commit.
 	EndToEnd    Timing // Time from a record's timestamp to the commit of what was made of it.
+
+	Episodes Episodes // of the partitions that the process transforms.
 
 	Models ModelTable // Models that belong to one value each; empty without keys.
 	models sync.Map   // stage → *ModelCounts
@@ -406,6 +408,9 @@ func (s *Stats) Uncommitted(stage string) source.Offsets {
 // by now.
 func (s *Stats) SetOwned(stage string, owned []source.Partition) {
 	s.owned.Store(stage, owned)
+	if stage == "transform" {
+		s.Episodes.keep(owned)
+	}
 	s.waits.parts.Range(func(key, _ any) bool {
 		if p := key.(StagePartition); p.Stage == stage && !slices.Contains(owned, p.Partition) {
 			s.waits.parts.Delete(p)

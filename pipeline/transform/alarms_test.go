@@ -162,7 +162,7 @@ func TestStormOfAnomalies(t *testing.T) {
 		t.Errorf("%v, %d messages of %d are left", err, len(left.Messages), alone)
 	}
 	var stop *reject.Stop
-	if _, err := tr.Refuse(parts[4], 1, &sink.TooLargeError{}); err == nil || !strings.Contains(fmt.Sprint(err), "8192") {
+	if _, err := tr.Refuse(parts[4], 1, &sink.TooLargeError{}); err == nil || !strings.Contains(fmt.Sprint(err), "takes 32768") {
 		t.Errorf("an alarm that its topic does not take: %v, %v", err, stop)
 	}
 }

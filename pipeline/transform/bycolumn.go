@@ -352,6 +352,12 @@ func (c *columnRows) place(t *KeyedTransform, w *encode.Whitened, first int, g *
 		row := first + i
 		all.Invalid[row] = w.Invalid[j]
 		all.Models[row] = encode.Origin{ID: g.model.ModelID, Version: g.model.Version}
+		if w.Episode != nil && w.Episode[j] != "" {
+			if all.Episode == nil {
+				all.Episode = make([]string, len(all.Invalid))
+			}
+			all.Episode[row] = w.Episode[j]
+		}
 		if w.Recent != nil && (w.Invalid[j] == minibatch.ReasonNone || w.NoRecent != nil && !w.NoRecent[j]) {
 			all.Recent[row], all.RecentP[row], all.NoRecent[row] = w.Recent[j], w.RecentP[j], false
 		}

@@ -2,6 +2,8 @@ package transform
 
 import (
 	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,6 +13,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -36,8 +40,9 @@ func (s *heldSeriesSet) say(one *heldSeries, kind, reason, model string, version
 	one.version = version
 	s.said = append(s.said, saying{one.episode, kind, reason, one.name, one.causes, one.model, version, at})
 	if one.episode.Seq++; kind == episode.Closed {
-		one.episode, one.cause, one.causes = episode.Open{}, nil, nil
+		one.episode, one.cause, one.causes, one.id = episode.Open{}, nil, nil, ""
 	}
+	s.opened(one)
 }
 
 // close closes the episode of a series, if one is open, for another reason than its rows.
@@ -60,13 +65,12 @@ func (t *Transform) tellEpisodes(of source.Partition) {
 func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 	r := episode.Record{
 		Schema: episode.Schema, Type: s.kind, Seq: s.Seq, Group: t.Group, Topic: of.Topic, Partition: of.ID, ModelID: s.model, Version: s.version, Time: s.at,
-		From: s.From, To: s.To, Rows: s.Rows, RowsOver: s.Over, Peak: s.Peak, Level: s.Level.Height, Young: s.Level.Young, Budget: t.budget,
+		From: s.From, To: s.To, Rows: s.Rows, RowsOver: s.Over, Peak: s.Peak, Level: s.Level.Height, Young: s.Level.Young, Budget: t.rates.Budget.String(),
 		Causes: s.causes,
 	}
-	r.ID = fmt.Sprintf("%s/%d/%s/%d.%d", t.Follow.ModelID, of.ID, s.series, s.From.Offset, s.From.Row)
 	who := "partition " + strconv.Itoa(int(of.ID))
-	if t.value != nil {
-		r.ID, r.Series, who = fmt.Sprintf("%s/%d.%d", t.Follow.ModelID, s.From.Offset, s.From.Row), t.value, *t.value
+	if r.ID = t.episodeID(of, s.series, s.From); t.value != nil {
+		r.Series, who = t.value, *t.value
 	}
 	if s.series != seriesNull {
 		decoded, _ := modelkey.Unescape(s.series) // it is escaped, or the SHA-256 of a long value
@@ -86,6 +90,109 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 	}
 	r.Message = said(who, &r)
 	return r
+}
+
+// episodeKey is the key of the records of a series: in a compacted topic its last word.
+func (t *Transform) episodeKey(of source.Partition, series string) string {
+	if t.value != nil { // its model is the value's
+		return t.Follow.ModelID
+	}
+	return fmt.Sprintf("%s/%d/%s", t.Follow.ModelID, of.ID, series)
+}
+
+// episodeID is the id of the episode of a series that begins with a row.
+func (t *Transform) episodeID(of source.Partition, series string, from episode.Place) string {
+	return fmt.Sprintf("%s/%d.%d", t.episodeKey(of, series), from.Offset, from.Row)
+}
+
+// alarm is a record as a message; what it is part of ends with in.
+func (t *Transform) alarm(r *episode.Record, in *source.Message) sink.Message {
+	key := r.ID[:strings.LastIndexByte(r.ID, '/')]
+	m := sink.Message{
+		Topic: t.Alarms.Topic, Partition: t.Alarms.Partition, Key: []byte(key), Value: asJSON(r), Time: in.Time,
+		Headers: []source.Header{reject.Text(reject.ContentType, "application/json")},
+	}
+	if t.Alarms.To != nil {
+		m.Partition = t.Alarms.To(key)
+	}
+	if r.Time != nil {
+		m.Time = *r.Time
+	}
+	return t.timed(m)
+}
+
+// openEpisodes are records of the episodes that are open, as they are.
+func (t *Transform) openEpisodes(of source.Partition) []episode.Record {
+	var all []episode.Record
+	for _, one := range t.series.open {
+		all = append(all, t.record(&saying{one.episode, episode.Updated, "", one.name, one.causes, one.model, one.version, one.episode.To.Time}, of))
+	}
+	return all
+}
+
+// clock moves the clock of the partition on by the messages of a part.
+func (t *Transform) clock(all []source.Message) {
+	if t.rates == nil || t.placeOf != nil {
+		return
+	}
+	t.series.silence(all[0].Offset, &t.rates.Clock)
+	t.rates.Begin()
+	for i := range all {
+		if m := &all[i]; hasRows(m) {
+			t.rates.Message(m.Offset, stampOf(m), numRows(m))
+			t.series.next = m.Offset + 1
+		}
+	}
+}
+
+// openState is what the state of a series with an open episode holds behind its account of causes, as JSON.
+type openState struct {
+	Episode episode.Open    `json:"episode"`
+	Model   string          `json:"model"`
+	Version uint64          `json:"version"`
+	Heard   time.Duration   `json:"heard"`
+	Causes  []episode.Cause `json:"causes"`
+}
+
+// openBytes is at most what an episode that is open adds to the state of a series.
+const openBytes = 20*recent.MostColumns + AlarmBytes
+
+// appendOpen appends the open episode of a series, if there is one.
+func (h *heldSeries) appendOpen(b []byte) []byte {
+	if !h.episode.Watch.Open {
+		return b
+	}
+	b, _ = h.cause.AppendBinary(b)
+	return append(b, asJSON(openState{h.episode, h.model, h.version, h.heard, h.causes})...)
+}
+
+// readOpen reads what appendOpen has written.
+func (h *heldSeries) readOpen(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	cause, rest, err := recent.ReadCause(b)
+	if err != nil {
+		return err
+	}
+	var s openState
+	switch err := json.Unmarshal(rest, &s); {
+	case err != nil:
+		return fmt.Errorf("its episode: %w", err)
+	case !s.Episode.Watch.Open || cause.Columns() != len(h.Short):
+		return errors.New("its episode is not of its columns, or not open")
+	}
+	h.cause, h.episode, h.model, h.version, h.heard, h.causes = cause, s.Episode, s.Model, s.Version, s.Heard, s.Causes
+	return nil
+}
+
+// asJSON is a value of which every number and time is one that JSON has.
+func asJSON(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("pipeline: episode: " + err.Error())
+	}
+	return b
 }
 
 // causesOf names the columns that have changed.

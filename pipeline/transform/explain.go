@@ -170,7 +170,7 @@ type Alarms struct {
 }
 
 // AlarmBytes is the smallest max.message.bytes with which a topic takes every alarm: names are cut for it.
-const AlarmBytes = 8 << 10
+const AlarmBytes = 32 << 10
 
 const (
 	// nameBytes is how long a feature's name in an alarm is at most. In JSON it may be six times as long.

@@ -254,17 +254,19 @@ func transformAlone(c TransformConfig, s *snapshot.Snapshot, id string) *Transfo
 }
 
 // jsonRows is a message of JSON.
-func jsonRows(r *rand.Rand, rows int, bad bool) []byte {
+func jsonRows(r *rand.Rand, rows int, bad bool) []byte { return jsonRowsOf(r, rows, bad, 1) }
+
+func jsonRowsOf(r *rand.Rand, rows int, bad bool, scale float64) []byte {
 	text := []byte{'['}
 	for i := range rows {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		a := fmt.Sprint(r.NormFloat64() * 4)
+		a := fmt.Sprint(r.NormFloat64() * 4 * scale)
 		if bad && i == rows/2 {
 			a = "null"
 		}
-		text = fmt.Appendf(text, `{"a":%s,"b":%v,"c":%v,"n":%d}`, a, r.NormFloat64()*5, r.NormFloat64()*6, i)
+		text = fmt.Appendf(text, `{"a":%s,"b":%v,"c":%v,"n":%d}`, a, r.NormFloat64()*5*scale, r.NormFloat64()*6*scale, i)
 	}
 	return append(text, ']')
 }

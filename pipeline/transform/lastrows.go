@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -41,7 +42,7 @@ func (t *Transform) lastRows(w *encode.Whitened, x []float64, first int) {
 		}
 		one := of.row(first + i)
 		r.series = append(r.series, &one.Series)
-		if t.rate > 0 {
+		if t.rates != nil {
 			r.held, r.places = append(r.held, one), append(r.places, of.place(first+i))
 		}
 		r.rows, r.at = append(r.rows, x[i*d:(i+1)*d]...), append(r.at, first+i)
@@ -53,7 +54,7 @@ func (t *Transform) lastRows(w *encode.Whitened, x []float64, first int) {
 		w.Recent[at] = float32(min(r.scores[i], math.MaxFloat32))
 		w.RecentP[at] = float32(e.P(float64(w.Recent[at]), r.scorer.Rows(i)))
 	}
-	if t.rate > 0 {
+	if t.rates != nil {
 		t.watch(w)
 	}
 }
@@ -93,27 +94,42 @@ func (t *Transform) lastRows32(w *encode.Whitened) {
 
 // watch tells episodes by the scores of rows.
 func (t *Transform) watch(w *encode.Whitened) {
-	r, l, e := &t.recent, t.level(), t.model.Model.Recent
+	r, e := &t.recent, t.model.Model.Recent
+	var now episode.Mark
 	for i, one := range r.held {
 		at, say := r.at[i], ""
-		if r.scorer.Rows(i) > recent.FirstRows { // the level is of the scores of means
-			say = one.episode.Step(r.places[i], float64(w.Recent[at]), float64(w.RecentP[at]), l)
+		if i == 0 || r.places[i].Offset != now.Offset {
+			now = t.rates.At(r.places[i].Offset)
+		}
+		if one.heard = now.Elapsed; r.scorer.Rows(i) > recent.FirstRows { // the level is of the scores of means
+			say = one.episode.Step(r.places[i], float64(w.Recent[at]), float64(w.RecentP[at]), t.level(now.Rate))
 		}
 		cause := r.scorer.Account(e, i, &one.Series, one.episode.Watch.Open, one.cause)
 		if say != "" {
 			one.causes = causesOf(cmp.Or(cause, one.cause).Ranked(e, namedCauses), w.Features)
 			t.series.say(one, say, "", t.model.ModelID, t.model.Version, r.places[i].Time)
 		}
-		one.cause = cause
+		if one.cause = cause; one.episode.Watch.Open {
+			if w.Episode == nil {
+				w.Episode = make([]string, t.queue.rows)
+			}
+			if one.id == "" {
+				one.id = t.episodeID(t.queue.partition(), one.name, one.episode.From)
+			}
+			w.Episode[at] = one.id
+		}
 	}
 }
 
-// level is at which scores of the model open an episode.
-func (t *Transform) level() episode.Level {
+// level is at which scores of the model open an episode, at a rate of false ones per row.
+func (t *Transform) level(rate float64) episode.Level {
 	e, c := t.model.Model.Recent, &t.levels
-	if c.of != e || c.rate != t.rate {
-		height, young := e.Tail.Level(t.rate)
-		*c = levels{e, t.rate, episode.Level{Height: height, Usual: usual(e), Young: young}}
+	if c.of != e || c.rate != rate {
+		height, young := math.Inf(1), true
+		if rate > 0 {
+			height, young = e.Tail.Level(rate)
+		}
+		*c = levels{e, rate, episode.Level{Height: height, Usual: usual(e), Young: young}}
 	}
 	return c.Level
 }
@@ -155,12 +171,24 @@ func (o *turns) place(row int) episode.Place {
 	if o.t.placeOf != nil {
 		return o.t.placeOf(at)
 	}
-	place := episode.Place{Offset: m.Offset, Row: at}
-	if !m.Time.IsZero() {
-		stamp := source.Calendar(m.Time)
-		place.Time = &stamp
+	return episode.Place{Offset: m.Offset, Row: at, Time: stampOf(m)}
+}
+
+// partition is that of the rows of the queue.
+func (q *queue) partition() source.Partition {
+	if q.series != nil {
+		return q.ofMessage.Partition
 	}
-	return place
+	return q.pending[0].message.Partition
+}
+
+// stampOf is the time of a message's rows; nil: it has none.
+func stampOf(m *source.Message) *time.Time {
+	if m.Time.IsZero() || m.Time.Unix() < 0 {
+		return nil
+	}
+	at := source.Calendar(m.Time)
+	return &at
 }
 
 func (o *turns) row(row int) *heldSeries {

@@ -32,10 +32,8 @@ type Offline struct {
 	Said func(episode.Record)
 }
 
-// Watch has episodes told at a budget of false ones per row; 0: none are.
-func (o *Offline) Watch(rate float64, budget string) {
-	o.transform.rate, o.transform.budget = rate, budget
-}
+// Watch has episodes told at the budget of rates, which know the rows by the offsets of their places.
+func (o *Offline) Watch(rates *episode.Rates) { o.transform.rates = rates }
 
 // NewOffline returns an Offline with a model; nil: rows pass with null results until Adopt. What c says of topics does not count.
 func NewOffline(model *snapshot.Snapshot, c TransformConfig) *Offline {

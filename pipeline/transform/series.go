@@ -5,12 +5,13 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
@@ -39,7 +40,7 @@ const (
 	HeaderFeatures    = "lca-features" // fingerprint of the features that it is of
 	HeaderStateFormat = "lca-state"    // format of the value
 
-	stateFormat = "2"
+	stateFormat = "3"
 )
 
 const (
@@ -64,6 +65,8 @@ type heldSeries struct {
 	causes   []episode.Cause // as they were said last
 	model    string          // that scored the episode's first row
 	version  uint64          // that scored the last row that something was said of
+	heard    time.Duration   // the clock of the partition, at its last row
+	id       string          // of the episode, where it is known already
 
 	touched      bool // since the states were written last
 	newer, older *heldSeries
@@ -81,7 +84,9 @@ type heldSeriesSet struct {
 	// What the series of a value is before its first row; nil: there are no rows yet.
 	begin func(value []byte) *recent.Series
 
-	said []saying // of episodes, since states were written last
+	said []saying               // of episodes, since states were written last
+	open map[string]*heldSeries // with an episode that is open
+	next int64                  // the last message with rows that the clock has taken, and one
 
 	// Before a message whose rows are whitened at several times; nil: it is not kept. If the message is set aside for a later row, none of them counts.
 	before     map[*heldSeries]heldSeries
@@ -154,7 +159,8 @@ func (s *heldSeriesSet) end(back bool) {
 			delete(s.all, one.name)
 		}
 		one.Series, one.features, one.offset, one.row, one.episode, one.touched = was.Series, was.features, was.offset, was.row, was.episode, was.touched
-		one.cause, one.causes, one.model, one.version = was.cause, was.causes, was.model, was.version
+		one.cause, one.causes, one.model, one.version, one.heard, one.id = was.cause, was.causes, was.model, was.version, was.heard, was.id
+		s.opened(one)
 	}
 	s.said = s.said[:s.saidBefore]
 	s.touched = slices.DeleteFunc(s.touched, func(one *heldSeries) bool { return !one.touched })
@@ -171,6 +177,34 @@ func (s *heldSeriesSet) limit() int {
 	}
 	return most
 }
+
+// opened notes whether a series has an episode that is open.
+func (s *heldSeriesSet) opened(one *heldSeries) {
+	if s.all[one.name] != one || !one.episode.Watch.Open {
+		delete(s.open, one.name)
+		return
+	}
+	if s.open == nil {
+		s.open = map[string]*heldSeries{}
+	}
+	s.open[one.name] = one
+}
+
+// silence closes the episodes of series without a row for so long that nothing is known of them, before the first row of a message.
+func (s *heldSeriesSet) silence(offset int64, clock *episode.RowClock) {
+	if offset/seriesBlock == (s.next-1)/seriesBlock {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.open)) {
+		if one := s.open[name]; clock.Elapsed-one.heard > silentAfter {
+			s.close(one, episode.Silent)
+			s.heard(one, s.next-1, 0, one.features) // what its state is holds from there on
+		}
+	}
+}
+
+// silentAfter is how long an episode is open without a row of its series.
+const silentAfter = 24 * time.Hour
 
 // trim lets go of the series that are too many, before the first row of a message.
 func (s *heldSeriesSet) trim(offset int64) {
@@ -232,26 +266,29 @@ func stateKey(group string, of source.Partition) string {
 	return group + "/" + of.Topic + "/" + strconv.Itoa(int(of.ID)) + "/"
 }
 
-// load reads the states of a partition that is read on from an offset. A state of a row behind that is of a time that comes again, as after a
-// reset of offsets, and its series begins again.
+// load reads the states of a partition that is read on from an offset, and of its clock, where there is one. A state of a row behind that is of a time that
+// comes again, as after a reset of offsets, and its series begins again.
 //
 // Between two blocks there may be more series than limit, if a block has so many. Twice as many are not held: then others than transforms write to the topic,
 // and the oldest go, so that what they write takes no more memory than that.
-func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group string, of source.Partition, next int64) error {
+func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group string, of source.Partition, next int64, rates *episode.Rates) error {
 	*s = heldSeriesSet{all: map[string]*heldSeries{}, gone: map[string]bool{}, most: s.most}
 	prefix := stateKey(group, of)
+	clock := strings.TrimSuffix(prefix, "/")
 	err := topic.Read(ctx, of, func(got *source.Fetched) error {
 		for i := range got.Records {
 			r := &got.Records[i]
+			if string(r.Key) == clock && rates != nil && r.Value != nil {
+				if err := s.takeClock(&rates.Clock, r.Value, r.Headers, next); err != nil {
+					return s.damaged(topic, of, r.Offset, "the clock", err)
+				}
+			}
 			name, ours := strings.CutPrefix(string(r.Key), prefix)
 			if !ours || strings.Contains(name, "/") || len(name) > 3*modelkey.MostBytes {
 				continue
 			}
 			if err := s.take(name, r.Value, r.Headers, next); err != nil {
-				return &reject.Stop{
-					Err:    fmt.Errorf("topic %s, partition %d, offset %d: the state of series %q: %w", topic.Name, of.ID, r.Offset, name, err),
-					Remedy: "use the newer program if one has written it; or delete this topic and create it again: then all series begin again",
-				}
+				return s.damaged(topic, of, r.Offset, fmt.Sprintf("series %q", name), err)
 			}
 		}
 		return nil
@@ -259,31 +296,57 @@ func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group strin
 	return err
 }
 
+func (s *heldSeriesSet) damaged(topic *StateTopic, of source.Partition, offset int64, what string, err error) error {
+	return &reject.Stop{
+		Err:    fmt.Errorf("topic %s, partition %d, offset %d: the state of %s: %w", topic.Name, of.ID, offset, what, err),
+		Remedy: "use the newer program if one has written it; or delete this topic and create it again: then all series begin again",
+	}
+}
+
+// header reads the headers of a state: the offset that it stands at.
+func header(headers []source.Header) (offset int64, err error) {
+	if format := source.LastHeader(headers, HeaderStateFormat); format != stateFormat {
+		return 0, fmt.Errorf("it has format %q, and this program reads %s", format, stateFormat)
+	}
+	if offset, err = strconv.ParseInt(source.LastHeader(headers, reject.HeaderSourceOffset), 10, 64); err != nil {
+		return 0, fmt.Errorf("header %s: %w", reject.HeaderSourceOffset, err)
+	}
+	return offset, nil
+}
+
+// takeClock reads the clock of the partition.
+func (s *heldSeriesSet) takeClock(clock *episode.RowClock, value []byte, headers []source.Header, next int64) error {
+	offset, err := header(headers)
+	if err != nil {
+		return err
+	}
+	if *clock, s.next = (episode.RowClock{}), 0; offset >= next {
+		return nil
+	}
+	s.next = offset + 1
+	return json.Unmarshal(value, clock)
+}
+
 // take adds what a record says of a series.
 func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header, next int64) error {
 	if one := s.all[name]; one != nil {
 		s.unlink(one)
 		delete(s.all, name)
+		delete(s.open, name)
 	}
 	if value == nil {
 		return nil
 	}
-	if format := source.LastHeader(headers, HeaderStateFormat); format != stateFormat {
-		return fmt.Errorf("it has format %q, and this program reads %s", format, stateFormat)
-	}
-	offset, err := strconv.ParseInt(source.LastHeader(headers, reject.HeaderSourceOffset), 10, 64)
+	offset, err := header(headers)
 	if err != nil {
-		return fmt.Errorf("header %s: %w", reject.HeaderSourceOffset, err)
+		return err
 	}
-	if most := recent.SeriesBytes(recent.MostColumns); len(value) > most {
+	if most := recent.SeriesBytes(recent.MostColumns) + openBytes; len(value) > most {
 		return fmt.Errorf("it has %d bytes, at most %d are written", len(value), most)
 	}
 	state, rest, err := recent.ReadSeries(value)
 	if err != nil {
 		return err
-	}
-	if len(rest) > 0 {
-		return errors.New("bytes follow it")
 	}
 	of := source.LastHeader(headers, HeaderFeatures)
 	if len(of) > fingerprintLength {
@@ -294,12 +357,17 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 		return nil
 	}
 	one := &heldSeries{Series: *state, name: name, features: of, offset: offset}
+	if err := one.readOpen(rest); err != nil {
+		return err
+	}
 	s.all[name] = one
 	s.link(one)
+	s.opened(one)
 	for most := 2 * s.limit(); len(s.all) > most; {
 		oldest := s.oldest
 		s.unlink(oldest)
 		delete(s.all, oldest.name)
+		s.opened(oldest)
 		s.drop(oldest.name)
 	}
 	return nil
@@ -313,7 +381,7 @@ func (s *heldSeriesSet) drop(name string) {
 }
 
 // StateBytes is the largest batch that holds a state, which is one of recent.MostColumns columns.
-const StateBytes = 16 << 10
+const StateBytes = 48 << 10
 
 // topic is the name; "" where there is none.
 func (t *StateTopic) topic() string {
@@ -325,7 +393,7 @@ func (t *StateTopic) topic() string {
 
 // put adds the states of the series that were touched to what the batch becomes.
 func (t *Transform) put(in *source.Message) {
-	s := &t.series
+	s, told := &t.series, len(t.records)
 	t.tellEpisodes(in.Partition)
 	if t.States == nil {
 		clear(s.gone)
@@ -333,23 +401,35 @@ func (t *Transform) put(in *source.Message) {
 		return
 	}
 	prefix, d := stateKey(t.Group, in.Partition), t.made
-	add := func(name string, value []byte, headers []source.Header) {
+	add := func(key string, value []byte, headers []source.Header) {
 		d.add(sink.Message{
-			Topic: t.States.Name, Partition: in.Partition.ID, Key: []byte(prefix + name), Value: value, Headers: headers, Time: t.Now(),
+			Topic: t.States.Name, Partition: in.Partition.ID, Key: []byte(key), Value: value, Headers: headers, Time: t.Now(),
 		}, in)
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.gone)) {
-		add(name, nil, nil)
+		add(prefix+name, nil, nil)
 	}
 	clear(s.gone)
 	s.written(func(one *heldSeries) {
 		value, _ := one.AppendBinary(d.values.room(recent.SeriesBytes(len(one.Short))))
+		value = one.appendOpen(value)
 		d.values.use(len(value))
 		first := len(d.headers)
 		d.headers = append(d.headers, source.Header{Key: reject.HeaderSourceOffset, Value: d.number(one.offset)},
 			reject.Text(HeaderFeatures, one.features), reject.Text(HeaderStateFormat, stateFormat))
-		add(one.name, value[:len(value):len(value)], d.headers[first:len(d.headers):len(d.headers)])
+		add(prefix+one.name, value[:len(value):len(value)], d.headers[first:len(d.headers):len(d.headers)])
 	})
+	if t.rates == nil {
+		return
+	}
+	if s.next > 0 {
+		first := len(d.headers)
+		d.headers = append(d.headers, source.Header{Key: reject.HeaderSourceOffset, Value: d.number(s.next - 1)}, reject.Text(HeaderStateFormat, stateFormat))
+		add(strings.TrimSuffix(prefix, "/"), asJSON(&t.rates.Clock), d.headers[first:len(d.headers):len(d.headers)])
+	}
+	for i := range t.records[told:] {
+		d.add(t.alarm(&t.records[told+i], in), in)
+	}
 }
 
 // stateBytes is at most about how many bytes the states of a batch take.
@@ -380,6 +460,7 @@ func (t *Transform) inParts(all []source.Message, features []string, whiten func
 		n := t.part(all, most, int(t.Output.Added(features)))
 		t.made.beginPart(all[0].Offset)
 		t.series.trim(all[0].Offset)
+		t.clock(all[:n])
 		if err := whiten(all[:n]); err != nil {
 			return err
 		}
@@ -396,7 +477,7 @@ func (t *Transform) part(all []source.Message, most, added int) int {
 	for i := range all {
 		rows += numRows(&all[i])
 	}
-	blocks := len(t.series.all)+rows > t.series.limit()
+	blocks := len(t.series.all)+rows > t.series.limit() || t.Output.Episode && t.States != nil
 	if !blocks && most == 0 {
 		return len(all)
 	}

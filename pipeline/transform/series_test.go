@@ -1,7 +1,9 @@
 package transform
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -44,18 +47,25 @@ func newSeriesWorld(t *testing.T, by modelkey.By, keyed bool, invalid reject.OnI
 	r := rand.New(rand.NewPCG(3, 9))
 	decoder := fixtures.Decoded
 	values := []string{"pump 1", "pump/2", "é", "", strings.Repeat("long", 60), "pump 3", "pump 4"}
-	for i := range 150 {
-		value := jsonRows(r, 1+r.IntN(6), invalid != reject.NullRow && r.IntN(9) == 0)
-		of := values[r.IntN(2+i*len(values)/150)%len(values)]
+	for i := range 400 {
+		scale := 0.3
+		if i%80 >= 70 { // a fault
+			scale = 1
+		}
+		value := jsonRowsOf(r, 1+r.IntN(6), invalid != reject.NullRow && r.IntN(9) == 0, scale)
+		of := values[r.IntN(2+i*len(values)/400)%len(values)]
+		if i > 90 && of == values[1] { // it falls silent
+			of = values[0]
+		}
 		if by.Place == modelkey.Column {
 			value = nil
 			for j := range 1 + r.IntN(6) {
-				value = fmt.Appendf(value, `,{"a":%v,"b":%v,"c":%v,"of":%q}`, r.NormFloat64()*4, r.NormFloat64()*5, r.NormFloat64()*6, values[(i+j*r.IntN(2))%(2+i*(len(values)-1)/150)])
+				value = fmt.Appendf(value, `,{"a":%v,"b":%v,"c":%v,"of":%q}`, r.NormFloat64()*4*scale, r.NormFloat64()*5*scale, r.NormFloat64()*6*scale, values[(i+j*r.IntN(2))%(2+i*(len(values)-1)/400)])
 			}
 			value[0] = '['
 			value = append(value, ']')
 		}
-		m := sink.Message{Topic: "events", Key: []byte(of), Value: value, Headers: []source.Header{reject.Text("of", of), reject.Text("content-type", "application/json")}, Time: time.UnixMilli(int64(1000 + i))}
+		m := sink.Message{Topic: "events", Key: []byte(of), Value: value, Headers: []source.Header{reject.Text("of", of), reject.Text("content-type", "application/json")}, Time: time.UnixMilli(int64(1000 + i*600_000))}
 		if i%17 == 0 {
 			m.Key, m.Headers = nil, m.Headers[1:]
 		}
@@ -83,7 +93,9 @@ func (w *seriesWorld) half() int { return len(w.input) / 2 }
 
 // stage takes the partition over; pace is that of its link.
 func (w *seriesWorld) stage(invalid reject.OnInvalid, pace int) (pipeline.Stage, *Transform) {
-	c := keyedConfig(encode.OutputConfig{Column: "lca", Score: true, Recent: true, Format: encode.FormatJSON}, invalid, PassThrough)
+	c := keyedConfig(encode.OutputConfig{Column: "lca", Score: true, Recent: true, Episode: true, Format: encode.FormatJSON}, invalid, PassThrough)
+	c.Alarms.PBelow, c.Alarms.To = 0, func(string) int32 { return 0 }
+	c.Budget, c.Shares = episode.Budget{Episodes: 12, Per: time.Hour}, 2
 	c.States = &StateTopic{Name: "states", Read: func(_ context.Context, _ source.Partition, each func(*source.Fetched) error) error {
 		return each(&source.Fetched{Records: slices.Clone(w.states)})
 	}}
@@ -153,6 +165,19 @@ func (w *seriesWorld) compact() {
 	for i := range w.states {
 		w.states[i].Offset = int64(i)
 	}
+}
+
+// inOrder is what is written as far as its order is promised: episodes of a series follow each other, and those of others come at any time.
+func (w *seriesWorld) inOrder() []sink.Message {
+	return slices.SortedStableFunc(slices.Values(w.written), func(a, b sink.Message) int {
+		key := func(m sink.Message) string {
+			if m.Topic == "alarms" {
+				return string(m.Key)
+			}
+			return ""
+		}
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(key(a), key(b)))
+	})
 }
 
 // newest are the states that are there in the end.
@@ -229,9 +254,13 @@ func TestScoresOfLastRowsOverFaults(t *testing.T) {
 		by      string
 		keyed   bool
 		invalid reject.OnInvalid
+		most    int    // series
+		reason  string // why some episodes are closed
 	}{
-		{"none", false, reject.NullRow}, {"key", false, reject.NullRow}, {"header:of", false, reject.ImputeRow}, {"column:of", false, reject.NullRow},
-		{"key", true, reject.NullRow}, {"header:of", true, reject.RejectRow}, {"column:of", true, reject.RejectRow},
+		{"none", false, reject.NullRow, 1, episode.Usual}, {"key", false, reject.NullRow, 5, episode.Evicted},
+		{"header:of", false, reject.ImputeRow, 3, episode.Evicted}, {"column:of", false, reject.NullRow, 3, episode.Evicted},
+		{"key", true, reject.NullRow, 3, episode.Evicted}, {"header:of", true, reject.RejectRow, 5, episode.Silent},
+		{"column:of", true, reject.RejectRow, 3, episode.Evicted},
 	} {
 		t.Run(fmt.Sprintf("%s/keyed=%v", c.by, c.keyed), func(t *testing.T) {
 			t.Parallel()
@@ -239,33 +268,50 @@ func TestScoresOfLastRowsOverFaults(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := newSeriesWorld(t, by, c.keyed, c.invalid)
-			want.calm(c.invalid)
-			scored := 0
-			for _, m := range want.written {
+			calm := newSeriesWorld(t, by, c.keyed, c.invalid)
+			calm.most = c.most
+			calm.calm(c.invalid)
+			scored, said := 0, map[string]int{}
+			for _, m := range calm.written {
 				scored += strings.Count(string(m.Value), `"lca_recent_p":`)
+				said["rows"] += strings.Count(string(m.Value), `"lca_episode":"`)
+				if m.Topic == "alarms" {
+					var r episode.Record
+					if err := json.Unmarshal(m.Value, &r); err != nil {
+						t.Fatal(err)
+					}
+					said[r.Type]++
+					if r.Reason != nil {
+						said[*r.Reason]++
+					}
+				}
+			}
+			if said[c.reason] == 0 || said["rows"] < 100 {
+				t.Errorf("too few episodes, or none is closed with reason %s: %v", c.reason, said)
 			}
 			begun, gone := map[string]bool{}, 0
-			for _, r := range want.states {
+			for _, r := range calm.states {
 				if begun[string(r.Key)] = true; r.Value == nil {
 					gone++
 				}
 			}
-			if scored < 150 || by.Keyed() && (len(begun) < 4 || gone < 2) {
+			if scored < 150 || by.Keyed() && (len(begun) < 4 || gone < 1 && c.reason == episode.Evicted) {
 				t.Fatalf("%d scores, %d series, %d gone: this proves too little", scored, len(begun), gone)
 			}
 			for seed := range uint64(12) {
-				got := newSeriesWorld(t, by, c.keyed, c.invalid)
-				got.wild(c.invalid, rand.New(rand.NewPCG(seed, 5)))
-				if !slices.EqualFunc(want.written, got.written, fixtures.Same) {
+				wild := newSeriesWorld(t, by, c.keyed, c.invalid)
+				wild.most = c.most
+				wild.wild(c.invalid, rand.New(rand.NewPCG(seed, 5)))
+				want, got := calm.inOrder(), wild.inOrder()
+				if !slices.EqualFunc(want, got, fixtures.Same) {
 					i := 0
-					for i < min(len(want.written), len(got.written)) && fixtures.Same(want.written[i], got.written[i]) {
+					for i < min(len(want), len(got)) && fixtures.Same(want[i], got[i]) {
 						i++
 					}
-					t.Fatalf("seed %d: message %d of %d, %d wanted, is\n%s\n%s", seed, i, len(got.written), len(want.written), want.written[min(i, len(want.written)-1)].Value, got.written[min(i, len(got.written)-1)].Value)
+					t.Fatalf("seed %d: message %d of %d, %d wanted, is\n%s\n%s", seed, i, len(got), len(want), want[min(i, len(want)-1)].Value, got[min(i, len(got)-1)].Value)
 				}
-				if !maps.Equal(want.newest(), got.newest()) {
-					t.Fatalf("seed %d: other states are left:\n%v\n%v", seed, slices.Sorted(maps.Keys(want.newest())), slices.Sorted(maps.Keys(got.newest())))
+				if !maps.Equal(calm.newest(), wild.newest()) {
+					t.Fatalf("seed %d: other states are left:\n%v\n%v", seed, slices.Sorted(maps.Keys(calm.newest())), slices.Sorted(maps.Keys(wild.newest())))
 				}
 			}
 		})
@@ -278,7 +324,8 @@ func TestStatesAfterAReset(t *testing.T) {
 	w.most = 100
 	w.calm(reject.NullRow)
 	before := w.newest()
-	w.next = w.input[100].Offset
+	delete(before, "g/events/0") // the clock
+	w.next = w.input[380].Offset
 	_, one := w.stage(reject.NullRow, 0)
 	for key := range before {
 		name := strings.TrimPrefix(key, "g/events/0/")
@@ -307,14 +354,16 @@ func TestStatesThatDoNotFit(t *testing.T) {
 	if held = one.series.touch(nil, 2, 0, fingerprint([]string{"a", "b"})); held.Rows != 0 {
 		t.Errorf("with other features: %d rows", held.Rows)
 	}
-	last := &w.states[len(w.states)-1]
+	last := &w.states[len(w.states)-2] // behind it is the clock
 	for say, damage := range map[string]func(){
-		`format "3"`:         func() { last.Headers[2].Value = []byte("3") },
-		"ends 1 bytes early": func() { last.Value = last.Value[:len(last.Value)-1] },
-		"bytes follow":       func() { last.Value = append(last.Value, 0) },
-		"source-offset:":     func() { last.Headers[0].Value = []byte("one") },
+		`format "4"`:        func() { last.Headers[2].Value = []byte("4") },
+		"unexpected end of": func() { last.Value = last.Value[:len(last.Value)-1] },
+		"after top-level":   func() { last.Value = append(last.Value, 0) },
+		"claims 3 items":    func() { last.Value = last.Value[:30] },
+		"the clock":         func() { w.states[len(w.states)-1].Value = []byte("{") },
+		"source-offset:":    func() { last.Headers[0].Value = []byte("one") },
 	} {
-		was := *last
+		was, clock := *last, w.states[len(w.states)-1]
 		was.Headers = headersOf(sink.Message{Headers: last.Headers})
 		damage()
 		stage := &Transform{TransformConfig: one.TransformConfig, Committed: one.Committed}
@@ -323,7 +372,7 @@ func TestStatesThatDoNotFit(t *testing.T) {
 		if !errors.As(err, &stop) || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), "topic states, partition 0, offset") || stop.Remedy == "" {
 			t.Errorf("%s: %v", say, err)
 		}
-		*last = was
+		*last, w.states[len(w.states)-1] = was, clock
 	}
 }
 
@@ -332,7 +381,8 @@ func TestStatesOfOthersAreBounded(t *testing.T) {
 	w := newSeriesWorld(t, modelkey.By{Place: modelkey.Key}, false, reject.NullRow)
 	w.calm(reject.NullRow)
 	own := w.newest()
-	state := w.states[len(w.states)-1]
+	delete(own, "g/events/0")          // the clock
+	state := w.states[len(w.states)-2] // behind it is the clock
 	forge := func(name string, offset int64) {
 		one := state
 		one.Key, one.Offset = []byte("g/events/0/"+name), int64(len(w.states))

@@ -47,6 +47,9 @@ type TransformConfig struct {
 	// Where Output.Recent is set:
 	Series modelkey.By // the rows of one value are a series; of none: those of a partition. With a model for each value it is model.by
 	States *StateTopic // nil: the states of series are kept in memory alone
+	// Where Output.Episode is set:
+	Budget episode.Budget // of false episodes, of the whole pipeline
+	Shares int            // partitions of the source
 }
 
 // Transform is the stage that whitens one partition. What it does to a row depends on the row, the current model, and, for the score of the last rows alone, the
@@ -71,10 +74,10 @@ type Transform struct {
 	rejects   reject.Rejects
 	bounds    timeBounds
 	series    heldSeriesSet
-	rate      float64                     // budget of false episodes per row; 0: none are watched for
+	rates     *episode.Rates              // of the partition, or of files; nil: episodes are not watched for
 	levels    levels                      // of the model that was last asked for
-	budget    string                      // the budget of which the rate is made, as text
-	records   []episode.Record            // of the batch
+	from      source.Partition            // of the batch
+	records   []episode.Record            // of it
 	value     *string                     // whose model it is, where files are read; nil: the model is of all rows
 	placeOf   func(row int) episode.Place // of a row of a message of a file; nil: it is in a topic
 	unusual   map[string]uint64           // with model.by and without alarms of rows: rows of the batch with a lca_p below RareRow, by model
@@ -114,7 +117,7 @@ func (t *Transform) do(ctx context.Context, b *source.Batch, features []string, 
 		t.made = t.Engines.made()
 	}
 	t.made.begin(len(b.Messages))
-	t.records = t.records[:0]
+	t.from, t.records = b.Messages[0].Partition, t.records[:0]
 	if err := t.inParts(b.Messages, features, whiten); err != nil {
 		return pipeline.Work{}, err
 	}
@@ -150,6 +153,9 @@ func (t *Transform) Kept() {
 	failpoint.Here("transform.kept")
 	t.rejects.Keep()
 	t.counts.keep(t.Stats, t.DeadLog, t.Now())
+	if t.rates != nil && t.States != nil {
+		t.Stats.Episodes.Say(t.from, t.records, len(t.series.open))
+	}
 	t.forget()
 }
 
@@ -172,9 +178,13 @@ func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) {
 		return at, err
 	}
 	for of, next := range at { // there is one
-		if err := t.series.load(ctx, t.States, t.Group, of, next); err != nil {
+		if t.Output.Episode {
+			t.rates = &episode.Rates{Budget: t.Budget, Shares: t.Shares}
+		}
+		if err := t.series.load(ctx, t.States, t.Group, of, next, t.rates); err != nil {
 			return nil, err
 		}
+		t.Stats.Episodes.Own(of, t.openEpisodes(of))
 	}
 	return at, nil
 }

@@ -321,7 +321,7 @@ def columns_of(table, options, chosen):
         y = np.full((len(column), column.type.list_size), np.nan)
         y[~null] = np.asarray(column.drop_null().flatten()).reshape(-1, column.type.list_size)
     else:
-        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score - options.p - 2 * (options.column + "_recent_score" in table.column_names) - (options.why > 0) - (options.on_invalid == "impute")
+        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score - options.p - 2 * (options.column + "_recent_score" in table.column_names) - (options.column + "_episode" in table.column_names) - (options.why > 0) - (options.on_invalid == "impute")
         parts = [table[f"{options.column}_{i}"] for i in range(k)]
         null = np.array([v is None for v in parts[0].to_pylist()])
         y = np.stack([np.array([np.nan if v is None else v for v in p.to_pylist()], float) for p in parts], 1)
@@ -525,6 +525,9 @@ def check_alarms(records, options, r):
         where = f"alarm {rec['partition']}@{rec['offset']}"
         try:
             event = json.loads(rec["value"])
+            if event["type"].startswith("episode_"):
+                r.alarms[event["type"]] += 1
+                continue
             kind, version, at, identity = event["type"], event["version"], event["source"], event["model_id"]
             at = at["partition"], at["offset"], at["row"]
             if rec["key"].decode() != identity or not known(identity, options) or not event["message"] or not event["time"]:

@@ -168,7 +168,7 @@ def _column(name: str, values: list, column: str) -> pa.Array:
         return pa.array(values, pa.list_(pa.field("item", item, nullable=False)))
     if name == column + "_imputed":
         return pa.array(values, pa.int16())
-    if name in (column, column + "_score", column + "_p", column + "_recent_score", column + "_recent_p") or name.removeprefix(column + "_").isdigit():
+    if name in (column, column + "_score", column + "_p", column + "_recent_score", column + "_recent_p", column + "_episode") or name.removeprefix(column + "_").isdigit():
         return pa.array(values, pa.float32())
     some = [v for v in values if v is not None]
     if some and not any(isinstance(v, bool) or not isinstance(v, int | float) for v in some):

@@ -477,7 +477,7 @@ func (b *backtest) report(w io.Writer) error {
 		text += ": there were too few rows for a model"
 	}
 	if r.Episodes != nil {
-		text += fmt.Sprintf("\n%s at a budget of %s", plural.Count(*r.Episodes, "episode"), b.told.budget)
+		text += fmt.Sprintf("\n%s at a budget of %s", plural.Count(*r.Episodes, "episode"), b.told.rates.Budget)
 		if r.Met != nil {
 			text += fmt.Sprintf(": %d of %s met, %d false", *r.Met, plural.Count(*r.Faults, "fault"), *r.FalseEpisodes)
 			if r.DelayRows != nil {

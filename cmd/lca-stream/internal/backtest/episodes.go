@@ -3,7 +3,6 @@ package backtest
 import (
 	"encoding/json"
 	"io"
-	"sort"
 	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
@@ -13,18 +12,9 @@ import (
 
 // episodes are those of a backtest, each with its last record.
 type episodes struct {
-	budget string
-	of     episode.Budget
-	rows   episode.RowClock
-	marks  []mark // when the rate has changed
-	by     map[string]*episode.Record
-	last   []*episode.Record
-}
-
-// mark is from which row on a rate holds.
-type mark struct {
-	row  int64
-	rate float64
+	rates episode.Rates
+	by    map[string]*episode.Record
+	last  []*episode.Record
 }
 
 // rowBudget is what a budget in time is where rows have none.
@@ -40,30 +30,21 @@ func (e *episodes) begin(b episode.Budget, timed bool) (err error) {
 			return err
 		}
 	}
-	e.of, e.budget, e.by = b, b.String(), map[string]*episode.Record{}
-	e.marks = []mark{{0, b.Rate(0, 0)}}
+	e.rates, e.by = episode.Rates{Budget: b}, map[string]*episode.Record{}
 	return nil
 }
 
 // clock moves the clock on by rows.
 func (e *episodes) clock(c *cells, n int) {
-	if last := len(e.marks) - 1; last > 0 { // only rows to come are asked for
-		e.marks = append(e.marks[:0], e.marks[last])
-	}
+	e.rates.Begin() // only rows to come are asked for
 	for i := range n {
-		at := time.Time{}
+		var at *time.Time
 		if m := c.at(i); m.known {
-			at = time.UnixMicro(m.micros)
+			stamp := time.UnixMicro(m.micros)
+			at = &stamp
 		}
-		if e.rows.Step(at) {
-			e.marks = append(e.marks, mark{c.first + int64(i), e.of.Rate(float64(e.rows.Rows), e.rows.In)})
-		}
+		e.rates.Message(c.first+int64(i), at, 1)
 	}
-}
-
-// rate is the budget per row, at a row.
-func (e *episodes) rate(row int64) float64 {
-	return e.marks[max(0, sort.Search(len(e.marks), func(i int) bool { return e.marks[i].row > row })-1)].rate
 }
 
 // placeOf is the place of a row: its number in the files.

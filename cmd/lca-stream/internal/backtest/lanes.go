@@ -126,11 +126,12 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 		return nil, err
 	}
 	out := system.OutputOf(c)
-	out.Passthrough, out.Models, out.Score, out.Recent = false, false, true, s.learner.Recent
+	out.Passthrough, out.Models, out.Score, out.Recent, out.Episode = false, false, true, s.learner.Recent, s.learner.Recent
 	l.offline = transform.NewOffline(nil, transform.TransformConfig{
 		Columns: l.learner.Columns, Output: out, Components: c.Transform.Components,
 		OnInvalid: invalid, Series: s.series, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
 	})
+	l.offline.Watch(&s.told.rates)
 	l.offline.Said = s.told.say
 	return l, nil
 }
@@ -233,7 +234,6 @@ func (s *lanes) judged(schema *arrow.Schema) int {
 // score whitens and scores rows with the version that is adopted, into made. Without one the results are null.
 func (l *lane) score(ctx context.Context, part arrow.Record, of func(i int) origin) error {
 	l.made = l.made[:0]
-	l.offline.Watch(l.told.rate(of(0).row), l.told.budget)
 	l.offline.Places = func(row int) episode.Place { return placeOf(of(row)) }
 	m := source.Message{Partition: l.partition(), Offset: l.row, Row: int(l.row) + 1, Record: part}
 	return l.offline.Take(ctx, &m, func(pieces ...[]byte) error {

@@ -341,7 +341,7 @@ func (r *demoReader) take(ctx context.Context, key string, value []byte, headers
 	for i := range int(rec.NumRows()) {
 		for j := range rec.Schema().Fields() {
 			switch name := rec.ColumnName(j); name {
-			case "lca_score", "lca_p", "lca_recent_score", "lca_recent_p":
+			case "lca_score", "lca_p", "lca_recent_score", "lca_recent_p", "lca_episode":
 			case "lca":
 				r.y = appendFloats(r.y, rec.Column(j), i)
 			default:

@@ -90,8 +90,10 @@ func transformFiles(ctx context.Context, p *app.Program, o *app.Options, f *offl
 		return err
 	}
 	t := &fileTransform{program: p, flags: f, series: system.SeriesOf(cfg), stats: new(stats.Stats), screen: app.NewFileScreen(p), limits: app.FileLimits(cfg.Memory, p.Logger(cfg.Logger))}
+	out := system.OutputOf(cfg)
+	out.Episode = false // they are told of streams
 	t.offline = transform.NewOffline(model, transform.TransformConfig{
-		Output: system.OutputOf(cfg), Components: cfg.Transform.Components, Series: system.SeriesOf(cfg),
+		Output: out, Components: cfg.Transform.Components, Series: system.SeriesOf(cfg),
 		OnInvalid: cfg.Source.OnInvalid, Stats: t.stats, Log: p.Logger(cfg.Logger), Now: time.Now,
 	})
 	var fault error // of an input

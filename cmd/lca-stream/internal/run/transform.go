@@ -245,6 +245,14 @@ func (s *whitening) transformConfig(ctx context.Context) (transform.TransformCon
 	if err != nil {
 		return transform.TransformConfig{}, err
 	}
+	shares := 1
+	if alarms.Topic != "" {
+		parts, err := s.Partitions(ctx, c.Source.Topic)
+		if err != nil {
+			return transform.TransformConfig{}, err
+		}
+		shares = len(parts)
+	}
 	until := c.UntilModel()
 	if s.fromHistory {
 		until = transform.Hold
@@ -261,7 +269,7 @@ func (s *whitening) transformConfig(ctx context.Context) (transform.TransformCon
 		UntilModel: until, OnInvalid: c.Source.OnInvalid,
 		Alarms: alarms, DeadLetter: dead, DeadLog: &reject.DeadLog{Log: s.Log, Now: time.Now}, Stats: s.Stats, Log: s.Log, Now: time.Now,
 		Follow: s.follow(), Engines: s.Engines,
-		Series: c.Series(), States: s.states(),
+		Series: c.Series(), States: s.states(), Budget: c.Alarms.Budget, Shares: shares,
 	}, nil
 }
 

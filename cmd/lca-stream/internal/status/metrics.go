@@ -46,6 +46,8 @@ var (
 	nll             = desc("lca_nll", "Running prequential negative log-likelihood, nats per row.")
 	gaussianNLL     = desc("lca_gaussian_nll", "Running negative log-likelihood of a single Gaussian, nats per row: what lca_nll should stay below.")
 	scoreRows       = desc("lca_score", "Whitened rows by lca_p, the probability of a score at least as high.")
+	episodesSaid    = desc("lca_episodes_total", "Episodes that were opened, and that were closed for each other reason.", "reason")
+	episodesOpen    = desc("lca_episodes_open", "Episodes that are open in the partitions that this process transforms.")
 	dimensions      = desc("lca_dimensions", "Dimensions of the current model, by part.", "part")
 	effective       = desc("lca_effective_neighbours", "Mean effective number of neighbours of a row, exp of the entropy of its weights.")
 	passRows        = desc("lca_pass_rows", "Rows that the running averages look back on: the n of their discount.")
@@ -132,6 +134,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- histogram(updateTime, &s.Update)
 	out <- histogram(transformTime, &s.Transform)
 	out <- scores(s)
+	collectEpisodes(s, counter, gauge)
 	out <- histogram(transactionTime, &s.Transaction)
 	out <- histogram(endToEnd, &s.EndToEnd)
 	if c.model != "" {
@@ -150,6 +153,19 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		gauge(modelAge, m.Age(time.Now()).Seconds())
 		gauge(modelDrift, m.Model.Info.Drift)
 	}
+}
+
+// collectEpisodes gives the counts of episodes, if the process tells any.
+func collectEpisodes(s *stats.Stats, counter func(*prometheus.Desc, uint64, ...string), gauge func(*prometheus.Desc, float64, ...string)) {
+	said := s.Episodes.Said()
+	if said == nil {
+		return
+	}
+	for reason, n := range said {
+		counter(episodesSaid, n, reason)
+	}
+	open, _ := s.Episodes.Open()
+	gauge(episodesOpen, float64(open))
 }
 
 // collectModels gives the counts of models that belong to one value each, if there are such.

@@ -134,6 +134,7 @@ func complete(t *testing.T) *process {
 	p := busy(t)
 	p.stats.SetWaiting(&stats.Waiting{Rows: 120, Wanted: 600})
 	p.stats.ModelCounts("learn").Memory.Add(1)
+	p.stats.Episodes.Own(source.Partition{Topic: "events"}, nil)
 	return p
 }
 

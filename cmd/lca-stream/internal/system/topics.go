@@ -409,7 +409,8 @@ func HasSeries(path string, schema *arrow.Schema, by modelkey.By) error {
 // OutputOf is what an output message holds.
 func OutputOf(c *config.Config) encode.OutputConfig {
 	t := c.Transform
-	return encode.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.Score, Recent: t.Recent != config.RecentOff, Why: t.Why, Imputed: c.Source.OnInvalid == reject.ImputeRow, Models: c.Model.By.Place == modelkey.Column, Passthrough: t.Passthrough}
+	recent := t.Recent != config.RecentOff
+	return encode.OutputConfig{Format: t.Format, Column: t.Column, Layout: t.Layout, Score: t.Score, P: t.Score, Recent: recent, Episode: recent && c.Alarms.Topic != "", Why: t.Why, Imputed: c.Source.OnInvalid == reject.ImputeRow, Models: c.Model.By.Place == modelkey.Column, Passthrough: t.Passthrough}
 }
 
 // VersionBytes is how many bytes of the snapshot topic a version may take: a quarter of what the process may, because it holds more of them, and the model.
