@@ -98,6 +98,26 @@ func TestClocks(t *testing.T) {
 	if c.Rows != 8 || c.In > 3*time.Minute {
 		t.Errorf("%d rows in %v", c.Rows, c.In)
 	}
+	for _, c := range []struct {
+		name string
+		at   func(row int) int // seconds
+		want int
+	}{
+		{"a stamp a hundred years ahead", func(i int) int { return i + map[bool]int{true: 3e9}[i == 500] }, 999},
+		{"twenty rows of one message with it", func(i int) int { return i + map[bool]int{true: 3e9 - i}[i/20 == 25] }, 999},
+		{"two messages with it: time stands still for a hundred rows", func(i int) int { return i + map[bool]int{true: 3e9}[i/2 == 250] }, 959},
+		{"a night", func(i int) int { return i + map[bool]int{true: 43200}[i > 500] }, 998 + 60 - 1},
+		{"the stream is written again", func(i int) int { return i % 500 }, 499 + 400 - 1},
+		{"rows out of order", func(i int) int { return i - 30*(i%2) }, 999},
+	} {
+		var clock RowClock
+		for i := range 1000 {
+			clock.Step(begin.Add(time.Duration(c.at(i)) * time.Second))
+		}
+		if got := int(clock.Elapsed.Seconds()); got < c.want-2 || got > c.want+2 {
+			t.Errorf("%s: %d s of 1000, want %d", c.name, got, c.want)
+		}
+	}
 	var long RowClock
 	for i := range 20_000 {
 		long.Step(begin.Add(time.Duration(i) * time.Second))
