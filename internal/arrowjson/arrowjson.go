@@ -455,8 +455,16 @@ func instants(t *arrow.TimestampType) func(dst []byte, v int64) []byte {
 		if t.Unit == arrow.Second && (v > mostSeconds || v < -mostSeconds) {
 			return append(dst, "null"...)
 		}
-		return arrow.Timestamp(v).ToTime(t.Unit).In(zone).AppendFormat(dst, form)
+		return wholeMinutes(arrow.Timestamp(v).ToTime(t.Unit).In(zone)).AppendFormat(dst, form)
 	}
+}
+
+// wholeMinutes is the same instant with an offset that ISO 8601 can write: before there were time zones, a place's was its own to the second.
+func wholeMinutes(at time.Time) time.Time {
+	if _, offset := at.Zone(); offset%60 != 0 {
+		return at.In(time.FixedZone("", offset-offset%60))
+	}
+	return at
 }
 
 func durations(t *arrow.DurationType) func(dst []byte, v int64) []byte {

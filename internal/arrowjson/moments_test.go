@@ -26,6 +26,8 @@ func TestMomentsOfAnyNumber(t *testing.T) {
 		{arrow.FixedWidthTypes.Timestamp_us, 253402300799000000, `"9999-12-31T23:59:59Z"`},
 		{arrow.FixedWidthTypes.Timestamp_ns, math.MaxInt64, `"2262-04-11T23:47:16.854775807Z"`},
 		{arrow.FixedWidthTypes.Timestamp_ns, math.MinInt64, `"1677-09-21T00:12:43.145224192Z"`},
+		{&arrow.TimestampType{Unit: arrow.Second, TimeZone: "Europe/Berlin"}, -62135596800, `"0001-01-01T00:53:00+00:53"`}, // the offset was 53 min 28 s
+		{&arrow.TimestampType{Unit: arrow.Second, TimeZone: "Africa/Monrovia"}, 0, `"1969-12-31T23:16:00-00:44"`},          // 44 min 30 s until 1972
 		{arrow.FixedWidthTypes.Time64us, math.MaxInt64, "null"},
 		{arrow.FixedWidthTypes.Time64us, -1, "null"},
 		{arrow.FixedWidthTypes.Time64us, 86_400_000_000 - 1, `"23:59:59.999999"`},

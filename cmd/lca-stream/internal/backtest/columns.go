@@ -146,6 +146,12 @@ func momentsOf(col arrow.Array, name string) ([]moment, error) {
 	return all, nil
 }
 
+// micros are those of a time that they can count; others, such as what stands for "never", are none.
+func micros(at time.Time) (int64, bool) {
+	const most = math.MaxInt64/1_000_000 - 1
+	return at.UnixMicro(), at.Unix() > -most && at.Unix() < most
+}
+
 // momentOf returns what reads the time of a row that is not null.
 func momentOf(col arrow.Array) (func(i int) (int64, bool), error) {
 	switch col := col.(type) {
@@ -153,11 +159,11 @@ func momentOf(col arrow.Array) (func(i int) (int64, bool), error) {
 		return func(int) (int64, bool) { return 0, false }, nil
 	case *array.Timestamp:
 		unit := col.DataType().(*arrow.TimestampType).Unit
-		return func(i int) (int64, bool) { return col.Value(i).ToTime(unit).UnixMicro(), true }, nil
+		return func(i int) (int64, bool) { return micros(col.Value(i).ToTime(unit)) }, nil
 	case *array.Date32:
-		return func(i int) (int64, bool) { return col.Value(i).ToTime().UnixMicro(), true }, nil
+		return func(i int) (int64, bool) { return micros(col.Value(i).ToTime()) }, nil
 	case *array.Date64:
-		return func(i int) (int64, bool) { return col.Value(i).ToTime().UnixMicro(), true }, nil
+		return func(i int) (int64, bool) { return micros(col.Value(i).ToTime()) }, nil
 	case *array.String:
 		return func(i int) (int64, bool) { return microsOf(col.Value(i)) }, nil
 	case *array.LargeString:

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -85,6 +88,19 @@ func TestEpoch(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), 1e30} {
 		if _, ok := epoch(v); ok {
 			t.Errorf("%v is a time", v)
+		}
+	}
+}
+
+// A time that cannot be counted in microseconds is none, and no other one.
+func TestTimesBeyondCounting(t *testing.T) {
+	for at, want := range map[int64]bool{0: true, 253402300799: true, -62135596800: true, math.MaxInt64: false, math.MinInt64: false, 1 << 60: false} {
+		of, err := momentOf(array.NewTimestampData(array.NewData(arrow.FixedWidthTypes.Timestamp_s, 1, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.GetBytes([]int64{at}))}, nil, 0, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if micros, known := of(0); known != want || known && micros != at*1_000_000 {
+			t.Errorf("%d s: %d µs, %v; want %v", at, micros, known, want)
 		}
 	}
 }
