@@ -325,9 +325,19 @@ func (s *Topics) OpenPartition(ctx context.Context, p source.Partition, from int
 		return nil, err
 	}
 	return source.NewFetcher(source.FetcherConfig{
-		Cluster: s.Cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, RetryFor: patience, PassGaps: true,
+		Cluster: s.Cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, MaxBatchBytes: s.largestBatch(p.Topic), RetryFor: patience, PassGaps: true,
 		Remedy: "what it held is gone: start again, which says what is missing and what to do",
 	}), nil
+}
+
+// largestBatch is the largest batch, decompressed, that is read back from one of our topics. Others' may be larger and are passed over; one of ours must not
+// be: a take-over that does not see the last output writes it again.
+func (s *Topics) largestBatch(topic string) int {
+	const states = 32 << 20 // twice the largest that is written to topics of small records
+	if c := s.Config; topic == c.Snapshot.Topic || topic == c.Checkpoint.Topic || topic == c.StateTopic() {
+		return states
+	}
+	return sink.MostMessage + 1<<20
 }
 
 // OpenSink takes a transactional id over, after the former ids of the same work, with the settings and the link that

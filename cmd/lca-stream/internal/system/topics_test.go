@@ -9,7 +9,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
@@ -35,7 +37,7 @@ func TestOwnTopicWhoseBeginningMoves(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	s := &Topics{Cluster: c, Log: slog.New(slog.DiscardHandler)}
+	s := &Topics{Config: &config.Config{}, Cluster: c, Log: slog.New(slog.DiscardHandler)}
 	f, err := s.OpenPartition(t.Context(), source.Partition{Topic: "state"}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +46,40 @@ func TestOwnTopicWhoseBeginningMoves(t *testing.T) {
 	got, err := f.Fetch(t.Context())
 	if err != nil || len(got.Records) != 1 || string(got.Records[0].Value) != "c" {
 		t.Fatalf("read %v, %v", got.Records, err)
+	}
+}
+
+// The largest message that we write, however well it compresses, is read back; what is too large for a topic of states is passed over.
+func TestLargestMessageIsReadBack(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	s := &Topics{Config: &config.Config{}, Cluster: cl, Log: slog.New(slog.DiscardHandler)}
+	s.Config.Transform.Topic, s.Config.Transform.StateTopic, s.Config.Snapshot.Topic, s.Config.Checkpoint.Topic = "out", "states", "snapshots", "checkpoints"
+	k, err := sink.OpenKafka(t.Context(), sink.KafkaConfig{Cluster: cl, TransactionalID: "large", Compression: sink.CompressZstd})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = k.Close() }()
+	zeros := make([]byte, sink.MostMessage-1<<10)
+	for topic, want := range map[string]int{"out": 2, "states": 1} {
+		b.CreateTopic(t, topic, 1, nil)
+		for _, value := range [][]byte{zeros, []byte("small")} {
+			if err := k.Put(t.Context(), []sink.Message{{Topic: topic, Value: value}}, source.Claim{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		read := 0
+		err := s.ReadBackOf(source.Partition{Topic: topic}, source.Latest).Read(t.Context(), func(got *source.Fetched) error {
+			read += len(got.Records)
+			return nil
+		})
+		if err != nil || read != want {
+			t.Errorf("%s: %d records were read, want %d: %v", topic, read, want, err)
+		}
 	}
 }
 
