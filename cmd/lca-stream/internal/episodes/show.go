@@ -56,6 +56,7 @@ columns that have changed, those that have changed most first. ` + "`lca-stream 
 // reasons say why an episode is closed.
 var reasons = map[string]string{
 	episode.Usual:         "its rows are usual again",
+	episode.Silent:        "its series has had no row for a day",
 	episode.Evicted:       "there were too many series, so that this one was given up",
 	episode.ModelReplaced: "its model has other features now",
 }

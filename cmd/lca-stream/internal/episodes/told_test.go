@@ -120,6 +120,15 @@ func TestOtherRecords(t *testing.T) {
 	}
 }
 
+// Each reason is said in words.
+func TestReasons(t *testing.T) {
+	for _, reason := range episode.Reasons {
+		if said := whyClosed(&episode.Record{Type: episode.Closed, Reason: &reason}); !strings.HasPrefix(said, "closed: ") || strings.Contains(said, reason) && reason != episode.Usual {
+			t.Errorf("%s: %q", reason, said)
+		}
+	}
+}
+
 // What show says, in full.
 func TestDescribe(t *testing.T) {
 	at := func(text string) *time.Time {

@@ -1,6 +1,7 @@
 package topics
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -108,11 +109,12 @@ func (w Want) creation(source topic, c Creation) kafka.TopicConfig {
 	if w.Lag {
 		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "min.compaction.lag.ms", ConfigValue: strconv.Itoa(compactionLag)})
 	}
-	if w.Kept != 0 {
-		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: w.Kept.setting()})
+	kept := w.Kept
+	if w.SourceTimes && source.keeps().longerThan(cmp.Or(kept, usualRetention)) {
+		kept = source.keeps()
 	}
-	if w.SourceTimes && source.keeps().longerThan(usualRetention) {
-		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: source.keeps().setting()})
+	if kept != 0 {
+		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: kept.setting()})
 	}
 	if least := w.leastBytes(source); least > largestChunk { // every broker's default meets a smaller need
 		t.ConfigEntries = append(t.ConfigEntries, kafka.ConfigEntry{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(least)})

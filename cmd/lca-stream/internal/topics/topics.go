@@ -58,7 +58,7 @@ type Want struct {
 	Lag          bool      // compaction must leave overwritten records for some time: see compactionLag
 	Keyed        bool      // there is to be a model for each value of model.by
 	Other        string    // model that the topic holds of the other kind: for all rows, or for a value; "": none
-	Kept         retention // of a topic that is created; 0: the brokers' default
+	Kept         retention // of a topic that is created, at least; 0: the brokers' default
 	SourceTimes  bool      // its records have the times of the source's: kept for less, old ones are deleted soon after they are written
 }
 
@@ -79,7 +79,7 @@ func Wanted(c *config.Config) []Want {
 		wants = append(wants, Want{Path: "dead_letter.topic", Topic: c.DeadLetter.Topic, Fewer: true, FromSource: 1, SourceTimes: true, MessageBytes: reject.DeadLetterBytes})
 	}
 	if c.Alarms.Topic != "" { // all events of a model have one key
-		wants = append(wants, Want{Path: alarmsPath, Topic: c.Alarms.Topic, Fewer: true, Kept: alarmsKept, MessageBytes: transform.AlarmBytes})
+		wants = append(wants, Want{Path: alarmsPath, Topic: c.Alarms.Topic, Fewer: true, SourceTimes: true, Kept: alarmsKept, MessageBytes: transform.AlarmBytes})
 	}
 	if states := c.StateTopic(); states != "" {
 		wants = append(wants, Want{Path: "transform.state_topic", Topic: states, Compact: true, Least: leastOutput(c), MessageBytes: transform.StateBytes, Grows: true})

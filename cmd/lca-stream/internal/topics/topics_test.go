@@ -193,9 +193,9 @@ func keptForLong(t *testing.T, b *kafkatest.Broker, cl *kafkaconn.Cluster) {
 			if !f.OK() || strings.Contains(f.Warning(), "keeps records") {
 				t.Errorf("%v: %v", c.source, f)
 			}
-			if w := wants[j+1]; w.Kept != 0 {
-				if got := have[f.Topic].retention; got != 90*day || w.Path != alarmsPath {
-					t.Errorf("%s keeps for %v", f.Topic, got)
+			if wants[j+1].Path == alarmsPath {
+				if got := have[f.Topic].retention; got != c.want && (c.want != 0 || got != 90*day) {
+					t.Errorf("%v: %s keeps for %v", c.source, f.Topic, got)
 				}
 				continue
 			}
@@ -263,7 +263,7 @@ func TestWarnings(t *testing.T) {
 	compacted := topic{partitions: 1, replication: 3, policy: "compact", messageBytes: 1 << 20, inSync: 2, segmentBytes: segmentBytes}
 	out := Want{Path: "transform.topic", Topic: "out", FromSource: 2, SourceTimes: true}
 	dead := Want{Path: "dead_letter.topic", Topic: "dead", Fewer: true, FromSource: 1, SourceTimes: true}
-	alarms := Want{Path: "alarms.topic", Topic: "alarms", Fewer: true}
+	alarms := Want{Path: "alarms.topic", Topic: "alarms", Fewer: true, SourceTimes: true, Kept: alarmsKept}
 	snap := Want{Path: "snapshot.topic", Topic: "snap", Partitions: 1, Compact: true, MessageBytes: largestChunk}
 	keyed := snap
 	keyed.Partitions, keyed.Fewer, keyed.Lag = 0, true, true
@@ -295,7 +295,8 @@ func TestWarnings(t *testing.T) {
 		{"kept for less", out, with(sound, func(t *topic) { t.retention = 90 * 60 * 1000 }), 3, []string{"keeps records for 1h30m0s, the source for 7 days", "--add-config retention.ms=604800000"}},
 		{"dead letters kept for less", dead, with(sound, func(t *topic) { t.retention = day }), 3, []string{"keeps records for 1 day, the source for 7 days"}},
 		{"kept for less, by times of its own", out, with(sound, func(t *topic) { t.retention, t.ownTimes = day, true }), 3, nil},
-		{"alarms have times of their own", alarms, with(sound, func(t *topic) { t.retention = day }), 3, nil},
+		{"alarms kept for less", alarms, with(sound, func(t *topic) { t.retention = day }), 3, []string{"keeps records for 1 day, the source for 7 days"}},
+		{"alarms kept for as long as rows", alarms, with(sound, func(t *topic) { t.retention = 7 * day }), 3, nil},
 		{"alarms of which the last of a key stays", alarms, with(sound, func(t *topic) { t.policy = "compact,delete" }), 3, []string{"has cleanup.policy compact,delete: of the alarms of one key only the last stays"}},
 		{"a partition without a leader", out, with(sound, func(t *topic) { t.leaderless = []int32{2} }), 3, []string{"has no leader for partition 2:", "--unavailable-partitions --topic out"}},
 		{"partitions without leaders", snap, with(compacted, func(t *topic) { t.leaderless = []int32{0, 1} }), 3, []string{"has no leader for 2 partitions (0 and others):"}},
