@@ -37,11 +37,11 @@ func TestAlertRules(t *testing.T) {
 // The thresholds of the rules are those of the values, and the chart replaces both.
 func TestChartSetsThresholds(t *testing.T) {
 	out, err := helm(t, render("--show-only", "templates/prometheusrule.yaml",
-		"--set", "prometheusRule.enabled=true,prometheusRule.lagRecords=123456789,prometheusRule.modelAgeSeconds=77")...)
+		"--set", "prometheusRule.enabled=true,prometheusRule.lagRecords=123456789,prometheusRule.modelAgeSeconds=77,prometheusRule.episodeMinutes=7")...)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if !strings.Contains(out, "> 123456789 and") || !strings.Contains(out, "> 77 and") || strings.Contains(out, "> 10000 ") || strings.Contains(out, "> 900 ") {
+	if !strings.Contains(out, "> 123456789 and") || !strings.Contains(out, "> 77 and") || !strings.Contains(out, "for: 7m\n") || strings.Contains(out, "for: 15m") || strings.Contains(out, "> 10000 ") || strings.Contains(out, "> 900 ") {
 		t.Errorf("thresholds are not where they belong:\n%s", out)
 	}
 }
