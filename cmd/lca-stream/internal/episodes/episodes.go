@@ -7,7 +7,6 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
-	"github.com/lca-stream/lca-stream/source"
 )
 
 // Command is `lca-stream episodes`.
@@ -39,5 +38,5 @@ func toldOf(ctx context.Context, p *app.Program, o *app.Options, only string) (t
 	}
 	defer s.Close()
 	t = &told{only: only, room: room}
-	return t, topic, s.EachCommitted(ctx, topic, func(of source.Partition, r *source.Record) { t.add(of.ID, r) })
+	return t, topic, s.EachCommitted(ctx, topic, t.take)
 }

@@ -33,7 +33,7 @@ type told struct {
 	bytes     int               // of last
 	forgotten int               // episodes that there was no room for
 	others    int               // records that tell of something else
-	unread    int               // records that cannot be read …
+	unread    int               // records and batches that cannot be read …
 	fault     error             // … and why the first of them cannot
 }
 
@@ -51,7 +51,24 @@ type entry struct {
 // size is about how many bytes of memory an entry takes.
 func (e *entry) size() int { return len(e.id) + len(e.value) + 200 }
 
-// add takes a record of the topic.
+// take takes what was fetched of a partition of the topic.
+func (t *told) take(of source.Partition, got *source.Fetched) {
+	for i := range got.Records {
+		t.add(of.ID, &got.Records[i])
+	}
+	for _, r := range got.Rejected {
+		t.pass(of.ID, r.Offset, r.Err)
+	}
+}
+
+// pass passes over what cannot be read.
+func (t *told) pass(partition int32, offset int64, why error) {
+	if t.unread++; t.fault == nil {
+		t.fault = fmt.Errorf("partition %d, offset %d: %w", partition, offset, why)
+	}
+}
+
+// add takes a record.
 func (t *told) add(partition int32, r *source.Record) {
 	record, err := read(r.Value)
 	switch {
@@ -59,9 +76,7 @@ func (t *told) add(partition int32, r *source.Record) {
 		t.others++
 		return
 	case err != nil:
-		if t.unread++; t.fault == nil {
-			t.fault = fmt.Errorf("partition %d, offset %d: %w", partition, r.Offset, err)
-		}
+		t.pass(partition, r.Offset, err)
 		return
 	case t.only != "" && record.ID != t.only:
 		return

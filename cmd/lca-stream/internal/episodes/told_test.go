@@ -2,6 +2,7 @@ package episodes
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -117,6 +118,16 @@ func TestOtherRecords(t *testing.T) {
 		if notes := w.passed(); len(w.last) > 0 || !strings.HasPrefix(notes, "1 record was passed over that cannot be read: partition 3, offset 1: "+want) || strings.Count(notes, "\n") != 1 {
 			t.Errorf("%.60s: %q, want %s", value, notes, want)
 		}
+	}
+}
+
+// A batch that is too large to be read is passed over as well, and counted.
+func TestBatchesThatAreTooLarge(t *testing.T) {
+	w := topic{t: t, told: told{room: room}}
+	bad := source.Rejected{RecordError: &source.RecordError{Offset: 4, Err: errors.New("a\nok forged")}}
+	w.take(source.Partition{ID: 2}, &source.Fetched{Rejected: []source.Rejected{bad, bad}})
+	if notes := w.passed(); notes != "2 records were passed over that cannot be read: partition 2, offset 4: a\\nok forged\n" {
+		t.Errorf("%q", notes)
 	}
 }
 

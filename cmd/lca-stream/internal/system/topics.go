@@ -298,16 +298,14 @@ func (s *Topics) ReadBackOf(p source.Partition, to source.At) *checkpoint.ReadBa
 
 // EachCommitted calls each with what is committed on one of our topics, partition after partition, up to the ends of now. That is for a look: it waits
 // for no open transaction.
-func (s *Topics) EachCommitted(ctx context.Context, topic string, each func(source.Partition, *source.Record)) error {
+func (s *Topics) EachCommitted(ctx context.Context, topic string, each func(source.Partition, *source.Fetched)) error {
 	parts, err := s.Partitions(ctx, topic)
 	if err != nil {
 		return missing(s.Config, topic, err)
 	}
 	for _, p := range parts {
 		err := s.ReadBackOf(p, source.LatestStable).Read(ctx, func(got *source.Fetched) error {
-			for i := range got.Records {
-				each(p, &got.Records[i])
-			}
+			each(p, got)
 			return ctx.Err()
 		})
 		if err != nil {
@@ -334,7 +332,7 @@ func (s *Topics) OpenPartition(ctx context.Context, p source.Partition, from int
 // be: a take-over that does not see the last output writes it again.
 func (s *Topics) largestBatch(topic string) int {
 	const states = 32 << 20 // twice the largest that is written to topics of small records
-	if c := s.Config; topic == c.Snapshot.Topic || topic == c.Checkpoint.Topic || topic == c.StateTopic() {
+	if c := s.Config; slices.Contains([]string{c.Snapshot.Topic, c.Checkpoint.Topic, c.StateTopic(), c.Alarms.Topic}, topic) {
 		return states
 	}
 	return sink.MostMessage + 1<<20

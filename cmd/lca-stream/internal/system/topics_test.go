@@ -59,13 +59,14 @@ func TestLargestMessageIsReadBack(t *testing.T) {
 	defer cl.Close()
 	s := &Topics{Config: &config.Config{}, Cluster: cl, Log: slog.New(slog.DiscardHandler)}
 	s.Config.Transform.Topic, s.Config.Transform.StateTopic, s.Config.Snapshot.Topic, s.Config.Checkpoint.Topic = "out", "states", "snapshots", "checkpoints"
+	s.Config.Alarms.Topic = "alarms"
 	k, err := sink.OpenKafka(t.Context(), sink.KafkaConfig{Cluster: cl, TransactionalID: "large", Compression: sink.CompressZstd})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = k.Close() }()
 	zeros := make([]byte, sink.MostMessage-1<<10)
-	for topic, want := range map[string]int{"out": 2, "states": 1} {
+	for topic, want := range map[string]int{"out": 2, "states": 1, "alarms": 1} {
 		b.CreateTopic(t, topic, 1, nil)
 		for _, value := range [][]byte{zeros, []byte("small")} {
 			if err := k.Put(t.Context(), []sink.Message{{Topic: topic, Value: value}}, source.Claim{}); err != nil {
