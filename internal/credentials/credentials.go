@@ -3,6 +3,7 @@ package credentials
 
 import (
 	"crypto/x509"
+	"encoding/base64"
 	"fmt"
 	"os"
 	"strings"
@@ -23,6 +24,16 @@ func Secret(secret, file, key string) (string, error) {
 		return "", fmt.Errorf("%s_file: %w", key, err)
 	}
 	return strings.TrimRight(string(content), "\r\n"), nil
+}
+
+// Hidden is what a server has said, without the login that it was shown, which it may repeat.
+func Hidden(said, user, secret string) string {
+	if secret == "" {
+		return said
+	}
+	const mask = "********"
+	shown := base64.StdEncoding.EncodeToString([]byte(user + ":" + secret))
+	return strings.NewReplacer(secret, mask, shown, mask, strings.TrimRight(shown, "="), mask).Replace(said)
 }
 
 // Renewed returns a function that reads a secret again, as Secret, so that one in a file may be renewed while the program runs. Where

@@ -94,6 +94,7 @@ func TestNoToken(t *testing.T) {
 		passes bool
 	}{
 		`401 {"error": "invalid_client", "error_description": "no such client"}`: {"401 Unauthorized: invalid_client no such client", false},
+		`401 {"error": "invalid_client", "error_description": "not topsecret"}`:  {"401 Unauthorized: invalid_client not ********", false},
 		"503 <html>": {"503 Service Unavailable", true},
 		"429 {}":     {"429 Too Many Requests", true},
 		"302 ":       {"302 Found", false},

@@ -282,7 +282,12 @@ func (b *bearer) ask(ctx context.Context) (*token, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newToken(response.StatusCode, body, asked)
+	got, err := newToken(response.StatusCode, body, asked)
+	if refused := (*tokenError)(nil); errors.As(err, &refused) {
+		id, escaped := url.QueryEscape(c.ClientID), url.QueryEscape(secret) // as they were shown
+		refused.said = credentials.Hidden(credentials.Hidden(refused.said, id, escaped), id, secret)
+	}
+	return got, err
 }
 
 // newToken reads the server's answer (RFC 6749, sections 5.1 and 5.2). A token without a time is used once. The last

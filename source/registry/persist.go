@@ -18,6 +18,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/sr"
 
+	"github.com/lca-stream/lca-stream/internal/credentials"
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
 )
@@ -166,11 +167,23 @@ type login struct {
 	password  func() string
 }
 
-// RoundTrip is that of http.RoundTripper.
+// RoundTrip is that of http.RoundTripper. What a refusal says is shown, so it is without the login.
 func (l login) RoundTrip(r *http.Request) (*http.Response, error) {
+	const most = 64 << 10
+	password := l.password()
 	r = r.Clone(r.Context()) // which a RoundTripper must not change
-	r.SetBasicAuth(l.username, l.password())
-	return l.transport.RoundTrip(r)
+	r.SetBasicAuth(l.username, password)
+	answer, err := l.transport.RoundTrip(r)
+	if err != nil || answer.StatusCode < http.StatusBadRequest {
+		return answer, err
+	}
+	said, err := io.ReadAll(io.LimitReader(answer.Body, most))
+	_ = answer.Body.Close()
+	if err != nil {
+		return nil, err
+	}
+	answer.Body, answer.ContentLength = io.NopCloser(strings.NewReader(credentials.Hidden(string(said), l.username, password))), -1
+	return answer, nil
 }
 
 // refusal adds to an error what to do about it.

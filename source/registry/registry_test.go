@@ -287,6 +287,26 @@ func TestARenewedPasswordIsShown(t *testing.T) {
 	})
 }
 
+// What a registry says is shown without the login, which it may repeat.
+func TestARepeatedLoginIsHidden(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		for _, status := range []int{http.StatusBadRequest, http.StatusUnauthorized, http.StatusNotFound, http.StatusConflict} {
+			r.faults = append(r.faults, http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+				w.WriteHeader(status)
+				_, password, _ := q.BasicAuth()
+				_, _ = fmt.Fprintf(w, "no %s, %s", password, q.Header.Get("Authorization"))
+			}))
+		}
+		c := r.open(t, Config{Username: "ann", Password: "hunter2"})
+		for id := 1; len(r.faults) > 0; id++ {
+			_, err := c.Schema(t.Context(), id)
+			if err == nil || !strings.Contains(err.Error(), "no ********, Basic ********") {
+				t.Errorf("said was: %v", err)
+			}
+		}
+	})
+}
+
 // A redirection is followed on the registry's own server, and nowhere else: not to another host, port or scheme.
 func TestRedirections(t *testing.T) {
 	for to, follows := range map[string]bool{

@@ -245,6 +245,8 @@ func TestSecretsStayHidden(t *testing.T) {
 		"spaces without quotes":     "kafka: {sasl: {mechanism: plian, password: correct horse hunter2, username: u}}",
 		"commas without quotes":     "kafka: {sasl: {password: correct, hunter2, more hunter2: x}}",
 		"other quotes":              "kafka: {sasl: {password: 'correct \" hunter2', usrname: 1}}",
+		"an escaped key":            "kafka:\n  sasl:\n    \"p\\u0061ss\\x77ord\": hunter2\n    x: 1\n",
+		"a login of Java's":         "source: {registry: {basic.auth.user.info: 'u:hunter2', x: 1}}",
 		"an open quote":             "kafka:\n  sasl:\n    password: \"correct\n horse hunter2\n",
 		"no space":                  "kafka:\n  sasl:\n    password:hunter2\n    username: u\n",
 		"no space, as a key":        "kafka:\n  sasl:\n    password:hunter2: u\n",

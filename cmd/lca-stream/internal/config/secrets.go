@@ -2,6 +2,7 @@ package config
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -27,7 +28,13 @@ var (
 
 	// wordPattern finds what may be the name of a secret, and what separates it from its value: in YAML, JSON, Java's
 	// properties and on the command line. An anchor may be the value of a secret elsewhere.
-	wordPattern = regexp.MustCompile(`(&?[\pL\pN_-]+)(["']?[\s=:]+)`)
+	wordPattern = regexp.MustCompile(`(&?[\pL\pN_\\-]+)(["']?[\s=:]+)`)
+
+	// escapePattern is a character of a quoted key that is written by its number.
+	escapePattern = regexp.MustCompile(`\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})`)
+
+	// loginPattern finds a login as clients in Java name it: its last word alone says nothing.
+	loginPattern = regexp.MustCompile(`(?i)(user[._-]info["']?[\s=:]+)(.+)`)
 
 	// nextPair is what follows a value in {}.
 	nextPair = regexp.MustCompile(`[}\]]*,\s*["']?[\pL\pN_-]+["']?\s*:\s`)
@@ -120,12 +127,15 @@ func closing(text, quote string) int {
 // hide replaces each character.
 func hide(text string) string { return strings.Repeat(hidden, utf8.RuneCountInString(text)) }
 
-// hideAddress hides a login and a query in addresses.
+// hideAddress hides a login, and a query in addresses.
 func hideAddress(text string) string {
 	text = userPattern.ReplaceAllStringFunc(text, func(s string) string {
 		login := strings.TrimPrefix(s, "://")
 		return s[:len(s)-len(login)] + hide(login[:len(login)-1]) + "@"
 	})
+	if m := loginPattern.FindStringSubmatchIndex(text); m != nil {
+		text = text[:m[4]] + hide(text[m[4]:])
+	}
 	return queryPattern.ReplaceAllStringFunc(text, func(s string) string {
 		at := strings.IndexAny(s, "?#") + 1
 		return s[:at] + hide(s[at:])
@@ -140,7 +150,10 @@ func secretName(word string) bool {
 	if secret, known := settings()[word]; known {
 		return secret
 	}
-	word = strings.ToLower(word)
+	word = strings.ToLower(escapePattern.ReplaceAllStringFunc(word, func(s string) string {
+		number, _ := strconv.ParseUint(s[2:], 16, 32)
+		return string(rune(number))
+	}))
 	parts := strings.FieldsFunc(word, func(r rune) bool { return r == '_' || r == '-' })
 	joined := strings.Join(parts, "")
 	for _, has := range []string{"pass", "pwd", "secret", "credential", "token", "apikey", "privatekey", "bearer", "authorization"} {
