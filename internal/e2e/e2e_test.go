@@ -56,7 +56,7 @@ func TestWhitenedRecordsAreRight(t *testing.T) {
 	}
 }
 
-// kill -9 at random moments while records flow: the same judge finds the same, and one alarm of each row below alarms.p_below.
+// kill -9 at random moments while records flow: the same judge finds the same, and episodes of its rows.
 func TestKillNine(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
@@ -70,13 +70,13 @@ func TestKillNine(t *testing.T) {
 		kills    int
 		programs []string
 	}{
-		{"kill-run", settings{partitions: 3, static: true, features: sensorColumns, pBelow: 0.02}, "arrow", 6, []string{"run"}},
-		{"kill-both", settings{partitions: 3, features: sensorColumns, pBelow: 0.2, imputes: true}, "json", 6, []string{"learn", "transform"}},
-		{"kill-keyed", settings{partitions: 3, features: sensorColumns, pBelow: 0.02, byKey: true}, "arrow", 4, []string{"learn", "transform"}},
+		{"kill-run", settings{partitions: 3, static: true, features: sensorColumns, budget: "1/200 rows"}, "arrow", 6, []string{"run"}},
+		{"kill-both", settings{partitions: 3, features: sensorColumns, budget: "1/50 rows", imputes: true}, "json", 6, []string{"learn", "transform"}},
+		{"kill-keyed", settings{partitions: 3, features: sensorColumns, budget: "1/200 rows", byKey: true}, "arrow", 4, []string{"learn", "transform"}},
 	} {
-		versions, anomalies := 10, 100
+		versions, episodes := 10, 20
 		if testing.Short() {
-			c.kills, versions, anomalies = 2, 4, 30
+			c.kills, versions, episodes = 2, 4, 5
 		}
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b, c.name, c.settings)
@@ -115,8 +115,8 @@ func TestKillNine(t *testing.T) {
 			if (v.ImputedRows > 0) != c.imputes {
 				t.Errorf("%d rows have features that were filled", v.ImputedRows)
 			}
-			if v.Alarms["anomaly"] < anomalies {
-				t.Errorf("%d alarms of single rows", v.Alarms["anomaly"])
+			if v.Alarms["episode_opened"] < episodes || v.Alarms["episode_closed"] == 0 {
+				t.Errorf("too few episodes: %v", v.Alarms)
 			}
 			if v.Aborted == 0 {
 				t.Error("no kill hit an open transaction of the transform")

@@ -40,7 +40,7 @@ func TestChaosFailpoints(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s := newStream(t, b, c.name, settings{partitions: 2, static: !c.byKey, features: sensorColumns, pBelow: 0.05, byKey: c.byKey, series: c.series})
+			s := newStream(t, b, c.name, settings{partitions: 2, static: !c.byKey, features: sensorColumns, budget: "1/50 rows", byKey: c.byKey, series: c.series})
 			s.bin = bin
 			s.visitPlaces(c.places, c.what)
 		})

@@ -60,7 +60,7 @@ func TestTopicDeletedWhileRunning(t *testing.T) {
 	for _, topic := range []string{"out", "out-state", "check", "dead", "alarms"} {
 		t.Run(topic, func(t *testing.T) {
 			t.Parallel() // each waits for the time that brokers are given to find the topic again
-			s := newStream(t, b, "gone-"+topic, settings{partitions: 2, features: sensorColumns, pBelow: 1e-9})
+			s := newStream(t, b, "gone-"+topic, settings{partitions: 2, features: sensorColumns, budget: "1/day"})
 			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 500})
 			defer func() { stop(); wait() }()
 			address := testtools.Address(t)

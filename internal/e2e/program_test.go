@@ -73,13 +73,13 @@ type stream struct {
 	bin  string // the program, if not the usual build
 	env  string // one more variable of the programs started from now on
 
-	former    bool    // the first edition has written some of the output
-	why       int     // transform.why
-	pBelow    float64 // alarms.p_below
-	byKey     bool    // model.by: key
-	series    string  // transform.series, if not the default
-	onInvalid string  // source.on_invalid, if not the default
-	registry  string  // URL of the schemas that messages name
+	former    bool   // the first edition has written some of the output
+	why       int    // transform.why
+	budget    string // alarms.budget
+	byKey     bool   // model.by: key
+	series    string // transform.series, if not the default
+	onInvalid string // source.on_invalid, if not the default
+	registry  string // URL of the schemas that messages name
 }
 
 // settings are what a test changes in the configuration; the rest makes many versions in little time.
@@ -90,7 +90,7 @@ type settings struct {
 	why        int      // transform.why
 	series     string   // transform.series, if not the default
 	imputes    bool     // source.on_invalid: impute
-	pBelow     float64  // alarms.p_below; 0: there is no topic of alarms
+	budget     string   // alarms.budget; "": there is no topic of alarms
 	kafka      string   // further YAML of kafka, after a comma
 	brokers    []string // other addresses than the broker's plain ones
 	byKey      bool     // model.by: key, with little memory
@@ -102,7 +102,7 @@ type settings struct {
 
 func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stream {
 	t.Helper()
-	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why, pBelow: s.pBelow, byKey: s.byKey, series: s.series}
+	st := &stream{Broker: b, t: t, name: name, dir: t.TempDir(), why: s.why, budget: s.budget, byKey: s.byKey, series: s.series}
 	st.file = filepath.Join(st.dir, "stream.yaml")
 	more := ""
 	if s.static {
@@ -140,8 +140,8 @@ logger: {level: debug}
 	if s.byKey {
 		text += "model: {by: key, memory: 2MiB}\n"
 	}
-	if s.pBelow > 0 {
-		text += fmt.Sprintf("alarms: {topic: %s-alarms, p_below: %g}\n", name, s.pBelow)
+	if s.budget != "" {
+		text += fmt.Sprintf("alarms: {topic: %s-alarms, budget: %s}\n", name, s.budget)
 	}
 	if err := os.WriteFile(st.file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
@@ -351,8 +351,8 @@ func (s *stream) check(rows, versions int) kafkatest.Verdict {
 		MinRows: rows, MinVersions: versions, Why: s.why, Former: s.former, OnInvalid: s.onInvalid, Registry: s.registry,
 		ByKey: s.byKey, WithoutModel: s.byKey, Series: s.series,
 	}
-	if s.pBelow > 0 {
-		c.Alarms, c.PBelow = s.topic("alarms"), s.pBelow
+	if s.budget != "" {
+		c.Alarms = s.topic("alarms")
 	}
 	v := s.Check(s.t, c)
 	if v.RecentRows == 0 && !s.former && !s.byKey {

@@ -26,7 +26,6 @@ type Check struct {
 	Input, Output, Snapshots, DeadLetters string // topics; no DeadLetters: none is allowed
 	Alarms                                string // topic
 	Registry                              string // URL of the schemas that messages name
-	PBelow                                float64
 	ModelID                               string // default "default"
 	ByKey                                 bool   // model.by: key
 	OnInvalid                             string // default "null"
@@ -94,7 +93,7 @@ func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 			args = append(args, flag)
 		}
 	}
-	args = append(args, "--p-below", fmt.Sprint(c.PBelow), "--why", strconv.Itoa(c.Why), "--min-rows", strconv.Itoa(max(1, c.MinRows)), "--min-versions", strconv.Itoa(max(1, c.MinVersions)))
+	args = append(args, "--why", strconv.Itoa(c.Why), "--min-rows", strconv.Itoa(max(1, c.MinRows)), "--min-versions", strconv.Itoa(max(1, c.MinVersions)))
 	cmd := python(t, "check.py", args...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError

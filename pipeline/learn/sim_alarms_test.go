@@ -14,12 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// simRare is the lca_p below which a row of the simulation is an anomaly: that of a few rows in each message.
-const simRare = 0.1
-
-func (p *simPipe) alarms(below float64) transform.Alarms {
-	return transform.Alarms{Topic: p.told, ModelID: p.model, PBelow: below}
-}
+func (p *simPipe) alarms() transform.Alarms { return transform.Alarms{Topic: p.told, ModelID: p.model} }
 
 // alarmMistake makes the mistakes with alarms that a sink can make: those of the learner and those of transforms are
 // different mistakes, because different promises are broken. It returns the messages that are left.
@@ -82,7 +77,7 @@ func (s *sim) told(pipe *simPipe) (alarms []simEntry, values []transform.Alarm) 
 
 // ofRows reports whether a transform tells alarms of a type.
 func ofRows(kind string) bool {
-	return kind == transform.AlarmAnomaly || strings.HasPrefix(kind, "episode_")
+	return strings.HasPrefix(kind, "episode_")
 }
 
 // checkRowAlarms wants each alarm that whitening an input gives in the transaction of its output, and no others there.

@@ -57,7 +57,7 @@ var simHappenings = []string{
 	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
 	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
 	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "offsets forgotten", "offsets shown early", "offsets dropped", "models late", "metadata late", "checkpoint of a newer binary",
-	transform.AlarmAnomaly, transform.AlarmDrift, transform.AlarmReturned, "score of the last rows", episode.Opened, "part of a batch",
+	transform.AlarmDrift, transform.AlarmReturned, "score of the last rows", episode.Opened, "part of a batch",
 }
 
 func drawWorld(r *rand.Rand) simWorld {

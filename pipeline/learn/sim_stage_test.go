@@ -36,8 +36,8 @@ const (
 	simChanged           = 3 // messages after it that are of another stream
 )
 
-// simBudget is of one episode in five rows: twenty come in a millisecond.
-var simBudget = episode.Budget{Episodes: 4 * 3_600_000, Per: time.Hour}
+// simBudget is of one episode in two rows: twenty come in a millisecond.
+var simBudget = episode.Budget{Episodes: 10 * 3_600_000, Per: time.Hour}
 
 // simPipe is one pipeline: a learner, and transforms that follow its model.
 type simPipe struct {
@@ -227,7 +227,7 @@ func (s *sim) learnStage(me *proc, pipe *simPipe) *Learn {
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			return s.newestOf(ctx, me, pipe, settled)
 		},
-		Alarms: pipe.alarms(0), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
+		Alarms: pipe.alarms(), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
 	}}
 	if s.mistake == "pipelines are mixed" {
 		stage.Checkpoints.Owner = checkpoint.Owner{}
@@ -382,7 +382,7 @@ func (w *simWorld) simTransform(pipe *simPipe, follow *models.Follow) transform.
 		Group: pipe.group, Topic: pipe.out, Output: encode.OutputConfig{Column: "lca", Score: true, Recent: w.states, Episode: w.states, Passthrough: true},
 		Series: w.series, Budget: simBudget, Components: lca.ComponentsAll,
 		DeadLetter: reject.DeadLetter{Topic: pipe.dead, Group: pipe.group, Window: 10, MaxRejects: simMaxRejects, Partitions: 1},
-		Alarms:     pipe.alarms(simRare), Follow: follow, Stats: follow.Stats, Log: fixtures.Quiet(), Now: time.Now,
+		Alarms:     pipe.alarms(), Follow: follow, Stats: follow.Stats, Log: fixtures.Quiet(), Now: time.Now,
 	}
 }
 

@@ -13,13 +13,11 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink"
-	"github.com/lca-stream/lca-stream/source"
 )
 
-// A record whose timestamp is anything goes on: outputs, dead letters and alarms have a time that their topics take.
+// A record whose timestamp is anything goes on: outputs and dead letters have a time that their topics take.
 func TestAnyTimestampGoesOn(t *testing.T) {
 	w := learnt(t)
-	w.alarms = transform.Alarms{Topic: "alarms", ModelID: "m", PBelow: 1}
 	now := time.UnixMilli(time.Now().UnixMilli())
 	for i := range w.topics[fixtures.Events] {
 		w.topics[fixtures.Events][i].Time = now
@@ -44,17 +42,6 @@ func TestAnyTimestampGoesOn(t *testing.T) {
 		if offset < len(fixtures.WildStamps) && fixtures.Header(m, "lca-source-timestamp") != strconv.FormatInt(fixtures.WildStamps[offset], 10) {
 			t.Errorf("stamp %d: headers %v", fixtures.WildStamps[offset], m.Headers)
 		}
-	}
-	alarms := map[int64]transform.Alarm{}
-	for _, m := range w.topics[source.Partition{Topic: "alarms"}] {
-		var a transform.Alarm
-		if err := json.Unmarshal(m.Value, &a); err != nil {
-			t.Fatal(err)
-		}
-		alarms[a.Source.Offset] = a
-	}
-	if a := alarms[int64(len(fixtures.WildStamps)-1)]; a.Time.Year() != 9999 {
-		t.Errorf("an alarm of a row of the year 292278994 is of %v", a.Time)
 	}
 	strange := loop.Stats.Strangest(time.Now())
 	if _, err := json.Marshal(strange); err != nil || len(strange) == 0 {

@@ -28,7 +28,7 @@ type ModelRow struct {
 	LastRow    time.Time `json:"last_row,omitzero"` // when its last row was read here
 	Gain       float64   `json:"gain"`              // nats per row by which the model is better than a single Gaussian
 	Alarms     uint64    `json:"alarms"`            // changes of the stream
-	Anomalies  uint64    `json:"anomalies"`         // rows with a probability below alarms.p_below, or without alarms below 1e-4
+	Anomalies  uint64    `json:"anomalies"`         // rows with a lca_p below 1e-4
 }
 
 // modelShards is the number of parts of a table, so that a reader of all rows holds a writer up for one part alone.

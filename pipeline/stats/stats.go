@@ -24,7 +24,6 @@ type Stats struct {
 	SkippedRows         atomic.Uint64 // Rows the learner skipped evenly because it was behind.
 	LearnerGaps         atomic.Uint64 // Records that the learner left out because retention had deleted them before it read them.
 	TransformRows       atomic.Uint64 // Rows whitened.
-	AnomalyRows         atomic.Uint64 // Rows with a lca_p below alarms.p_below.
 	ImputedRows         atomic.Uint64 // Rows whitened that lacked features, which were filled.
 	SinkRecords         atomic.Uint64 // Records written and committed.
 	Snapshots           atomic.Uint64 // Snapshots written and committed.

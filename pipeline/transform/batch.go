@@ -201,7 +201,7 @@ func (t *Transform) whiten(ctx context.Context) (w encode.Whitened, err error) {
 	}
 	w = encode.Whitened{K: t.model.Model.Dim, Features: t.Features.Names}
 	w.Y = t.made.numbers.take(q.rows * w.K)
-	if t.Output.Scores() || t.Alarms.scores() {
+	if t.Output.Scores() {
 		w.Score = t.made.numbers.take(q.rows)
 	}
 	if t.Output.Recent && t.model.Model.Recent != nil {
@@ -506,7 +506,7 @@ func (t *Transform) write(ctx context.Context, p *pending, w *encode.Whitened) e
 	return t.settle(p.message, bad)
 }
 
-// become adds the output of a message and its alarms to what the batch becomes, or returns why the message is set aside.
+// become adds the output of a message to what the batch becomes, or returns why the message is set aside.
 func (t *Transform) become(ctx context.Context, p *pending, w *encode.Whitened) (bad *source.RecordError, err error) {
 	m, bad := p.message, p.bad
 	if m.Tombstone() { // it passes: what it deletes in the input it deletes in the output
@@ -521,7 +521,7 @@ func (t *Transform) become(ctx context.Context, p *pending, w *encode.Whitened) 
 	case p.last > p.first:
 		rows := w.Rows(p.first, p.last)
 		if value, rest, bad = t.encode(ctx, m, &rows); bad == nil {
-			bad = t.tell(p, w)
+			t.tell(p, w)
 		}
 	case m.Record.NumRows() == 0:
 		t.counts.passed(reject.ReasonNoRows, 1)
@@ -533,11 +533,6 @@ func (t *Transform) become(ctx context.Context, p *pending, w *encode.Whitened) 
 	}
 	if value != nil {
 		t.made.add(t.wrap(m, value, rest), m)
-	}
-	if p.last > p.first {
-		for _, alarm := range t.queue.alarms {
-			t.made.add(alarm, m)
-		}
 	}
 	return nil, nil
 }

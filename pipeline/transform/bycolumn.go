@@ -12,7 +12,6 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline/models"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -29,7 +28,7 @@ type columnRows struct {
 	first   *models.LoadedModel // the model that decides about the features; nil: no row has one so far
 	whole   encode.Whitened     // its rows
 	withP   bool                // all models say how rare a score is
-	events  []columnEvent
+	strange []stats.Strange     // rows that may be among the strangest
 	read    minibatch.Rows
 	groups  []rowGroup
 	groupOf []int // of each row; −1: it has no model
@@ -45,14 +44,6 @@ type messageValues struct {
 type rowGroup struct {
 	model *models.LoadedModel
 	rows  []int // of those that are whitened together
-}
-
-// columnEvent is a row that is told of in addition to the output.
-type columnEvent struct {
-	row   int
-	alarm *sink.Message // nil: it is none
-	rare  stats.Strange
-	shown bool
 }
 
 // noValue is the entry of rows without a value.
@@ -165,7 +156,7 @@ func (t *KeyedTransform) whitenOpen(ctx context.Context, all []source.Message, f
 func (t *KeyedTransform) beginRows(message int) {
 	c := &t.rows
 	c.message = message
-	c.bad, c.noKeys, c.first, c.whole, c.withP, c.events = c.values[message].bad, 0, nil, encode.Whitened{}, true, c.events[:0]
+	c.bad, c.noKeys, c.first, c.whole, c.withP, c.strange = c.values[message].bad, 0, nil, encode.Whitened{}, true, c.strange[:0]
 }
 
 // addRows whitens rows of a message, from one on.
@@ -251,7 +242,7 @@ func (c *columnRows) begin(t *KeyedTransform, n int, model *models.LoadedModel) 
 	w, d := &c.whole, t.made
 	*w = encode.Whitened{K: model.Model.Dim, Features: model.Features, Models: make([]encode.Origin, n), Invalid: make([]minibatch.Reason, n)}
 	w.Y = d.numbers.take(n * w.K)
-	if t.Output.Scores() || t.Alarms.scores() {
+	if t.Output.Scores() {
 		w.Score = d.numbers.take(n)
 	}
 	if t.Output.P {
@@ -378,18 +369,12 @@ func (c *columnRows) place(t *KeyedTransform, w *encode.Whitened, first int, g *
 	}
 }
 
-// tellRows notes the rows that are told of in addition to the output.
+// tellRows notes the rows that may be among the strangest.
 func (t *KeyedTransform) tellRows(m *source.Message, w *encode.Whitened, first int, g *rowGroup) {
 	q, each := &t.queue, min(namedFeatures, w.K)
 	for i := range q.rare {
 		r := &q.rare[i]
-		e := columnEvent{row: first + g.rows[r.row], shown: r.shown}
-		e.rare = t.strange(m, e.row, r, q.gains[i*each:(i+1)*each], w.Features)
-		if r.alarm {
-			alarm := t.Alarms.anomaly(&e.rare)
-			e.alarm = &alarm
-		}
-		t.rows.events = append(t.rows.events, e)
+		t.rows.strange = append(t.rows.strange, t.strange(m, first+g.rows[r.row], r, q.gains[i*each:(i+1)*each], w.Features))
 	}
 }
 
@@ -405,9 +390,6 @@ func (t *KeyedTransform) endRows(ctx context.Context, m *source.Message) error {
 		return t.flush(ctx)
 	}
 	value, rest, bad := t.encodeRows(ctx, m)
-	if bad == nil {
-		bad = c.alarmsFit(m)
-	}
 	if bad != nil {
 		if ctx.Err() != nil { // a schema was waited for
 			return ctx.Err()
@@ -419,14 +401,10 @@ func (t *KeyedTransform) endRows(ctx context.Context, m *source.Message) error {
 		return nil
 	}
 	t.made.add(t.wrap(m, value, rest), m)
-	slices.SortStableFunc(c.events, func(a, b columnEvent) int { return cmp.Compare(a.row, b.row) })
-	for i := range c.events {
-		e := &c.events[i]
-		if e.alarm != nil {
-			t.made.add(*e.alarm, m)
-		}
-		if e.shown && t.counts.strange.Takes(e.rare.P, e.rare.Score) {
-			t.counts.strange = t.counts.strange.With(e.rare)
+	slices.SortStableFunc(c.strange, func(a, b stats.Strange) int { return cmp.Compare(a.Row, b.Row) })
+	for _, s := range c.strange {
+		if t.counts.strange.Takes(s.P, s.Score) {
+			t.counts.strange = t.counts.strange.With(s)
 		}
 	}
 	return nil
@@ -458,15 +436,4 @@ func (t *KeyedTransform) encodeRows(ctx context.Context, m *source.Message) (val
 		t.counts.passedWithoutModel(m)
 	}
 	return value, rest, bad
-}
-
-// alarmsFit refuses a message whose alarms are too much.
-func (c *columnRows) alarmsFit(m *source.Message) *source.RecordError {
-	size := 0
-	for i := range c.events {
-		if a := c.events[i].alarm; a != nil {
-			size += a.Size()
-		}
-	}
-	return tooManyAlarms(m, size)
 }

@@ -46,7 +46,7 @@ func (t *KeyedTransform) Do(ctx context.Context, b source.Batch) (pipeline.Work,
 	}
 	t.index = t.Models.Index(b.Messages[0].Partition.ID)
 	t.touched = t.touched[:0]
-	if t.unusual == nil && !t.Alarms.scores() {
+	if t.unusual == nil {
 		t.unusual = map[string]uint64{}
 	}
 	clear(t.unusual)
@@ -144,30 +144,12 @@ func (t *KeyedTransform) noKey(m *source.Message, row int, n uint64) *source.Rec
 	return nil
 }
 
-// countAnomalies counts the alarms of each model, or, where rows raise none, its unusual rows.
+// countAnomalies counts the rare rows of each model.
 func (t *KeyedTransform) countAnomalies() {
-	if !t.Alarms.scores() {
-		for n := range t.touched { // a model is there more than once if there were several windows
-			m := &t.touched[n]
-			m.raised = t.unusual[m.id]
-			delete(t.unusual, m.id)
-		}
-		return
-	}
-	var at map[string]int
-	for i := range t.made.messages {
-		if t.made.messages[i].Topic != t.Alarms.Topic {
-			continue
-		}
-		if at == nil {
-			at = map[string]int{}
-			for n := range t.touched {
-				at[t.touched[n].id] = n
-			}
-		}
-		if n, ok := at[string(t.made.messages[i].Key)]; ok {
-			t.touched[n].raised++
-		}
+	for n := range t.touched { // a model is there more than once if there were several windows
+		m := &t.touched[n]
+		m.raised = t.unusual[m.id]
+		delete(t.unusual, m.id)
 	}
 }
 

@@ -3,40 +3,30 @@ package transform
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
-	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
 
 // namedFeatures is how many features are named at most for a row that is told of in addition to the output.
 const namedFeatures = 5
 
-// RareRow is the lca_p below which a row is rare: an anomaly of its model where alarms.p_below does not say it. It is a bound of scoreBounds.
+// RareRow is the lca_p below which a row is rare: an anomaly of its model. It is a bound of scoreBounds.
 const RareRow = 1e-4
 
-// mostRare is for how many rare rows memory is kept from batch to batch.
-const mostRare = 1 << 10
-
-// rare is a row of the queue that is told of in addition to the output.
+// rare is a row of the queue that may be among the strangest.
 type rare struct {
 	row      int // of the queue
 	p, score float32
-	alarm    bool // p is below Alarms.PBelow
-	shown    bool // it may be among the strangest
 }
 
-// probabilities turns scores into probabilities, by the leave-one-out scores of the model, and finds the rare rows. Models
+// probabilities turns scores into probabilities, by the leave-one-out scores of the model, and finds the strangest rows. Models
 // of an older snapshot format have no such scores; then there are no probabilities. They are made of the scores as they
 // are written, so that a reader can make them again.
 func (t *Transform) probabilities(w *encode.Whitened) {
@@ -56,38 +46,22 @@ func (t *Transform) probabilities(w *encode.Whitened) {
 			if t.unusual != nil && p < RareRow {
 				t.unusual[t.model.ModelID]++
 			}
-			r := rare{row: i, p: p, score: score, alarm: t.Alarms.below(p)}
-			if r.alarm {
-				t.counts.anomalies++
-			}
 			if known.Takes(p, score) && t.counts.strange.Takes(p, score) {
-				q.show(r)
-			}
-			if r.alarm {
-				q.rare = append(q.rare, r)
+				q.show(rare{row: i, p: p, score: score})
 			}
 		}
 		if w.P != nil {
 			w.P[i] = p
 		}
 	}
-	for _, r := range q.shown {
-		if at, alarm := slices.BinarySearchFunc(q.rare, r, inOrder); alarm {
-			q.rare[at].shown = true
-		} else {
-			q.rare = slices.Insert(q.rare, at, r)
-		}
-	}
+	slices.SortFunc(q.rare, func(a, b rare) int { return cmp.Compare(a.row, b.row) })
 }
 
-func inOrder(a, b rare) int { return cmp.Compare(a.row, b.row) }
-
-// show keeps a row if it is among the strangest of the queue.
+// show keeps a row if it is among the strangest of the queue, the strangest first.
 func (q *queue) show(r rare) {
-	r.shown = true
-	at, _ := slices.BinarySearchFunc(q.shown, r, func(a, b rare) int { return stats.Stranger(a.p, a.score, b.p, b.score) })
+	at, _ := slices.BinarySearchFunc(q.rare, r, func(a, b rare) int { return stats.Stranger(a.p, a.score, b.p, b.score) })
 	if at < stats.StrangeMost {
-		q.shown = slices.Insert(q.shown[:min(len(q.shown), stats.StrangeMost-1)], at, r)
+		q.rare = slices.Insert(q.rare[:min(len(q.rare), stats.StrangeMost-1)], at, r)
 	}
 }
 
@@ -159,121 +133,15 @@ func (t *Transform) eachSlice(ctx context.Context, take func(first int, x []floa
 	return nil
 }
 
-// Alarms says where events go that an operator should know of, as records of their own.
-type Alarms struct {
-	Topic     string  // "" = nowhere
-	Partition int32   // partition of Topic that records with the key ModelID go to
-	ModelID   string  // key of the records
-	PBelow    float64 // each row whose lca_p is below this is an event; 0 = none
-
-	To func(id string) int32 // the partition for a key, as Kafka's own clients choose it; nil where there is one model for all rows
-}
-
-// AlarmBytes is the smallest max.message.bytes with which a topic takes every alarm: names are cut for it.
-const AlarmBytes = 32 << 10
-
-const (
-	// nameBytes is how long a feature's name in an alarm is at most. In JSON it may be six times as long.
-	nameBytes = 120
-
-	// The types of alarms.
-	AlarmDrift    = "drift"
-	AlarmReturned = "regime_returned"
-	AlarmModel    = "model_changed"
-	AlarmAnomaly  = "anomaly"
-)
-
-// Alarm is the value of an alarm's record. Fields that an event does not have are null.
-type Alarm struct {
-	Type    string         `json:"type"`
-	Time    time.Time      `json:"time"`
-	ModelID string         `json:"model_id"`
-	Version uint64         `json:"version"`
-	Source  reject.Place   `json:"source"`
-	Score   *float32       `json:"score"`
-	P       *float32       `json:"p"`
-	Why     []stats.Guilty `json:"why"`
-	Message string         `json:"message"`
-}
-
-// below reports whether a probability is an event.
-func (a *Alarms) below(p float32) bool { return a.Topic != "" && float64(p) < a.PBelow }
-
-// scores reports whether scores are needed to tell which rows are events.
-func (a *Alarms) scores() bool { return a.Topic != "" && a.PBelow > 0 }
-
-// bytes is about the size of the record of a row, with what a message takes.
-func (a *Alarms) bytes(features []string) int64 {
-	if !a.scores() {
-		return 0
-	}
-	const fixed, entry = 600, 40
-	longest := 0
-	for _, name := range features {
-		longest = max(longest, min(len(name), nameBytes))
-	}
-	return int64(fixed + min(namedFeatures, len(features))*(entry+longest))
-}
-
-// Message makes the record of an event.
-func (a *Alarms) Message(event Alarm) sink.Message {
-	event.Time = source.Calendar(event.Time)
-	event.ModelID = a.ModelID
-	if event.Why == nil {
-		event.Why = []stats.Guilty{}
-	}
-	value, err := json.Marshal(event)
-	if err != nil {
-		panic("pipeline: alarm: " + err.Error()) // a time or a number that JSON does not have
-	}
-	return sink.Message{Topic: a.Topic, Partition: a.Partition, Key: []byte(a.ModelID), Value: value, Headers: []source.Header{reject.Text(reject.ContentType, "application/json")}}
-}
-
-// shortName is the name of a feature, cut at nameBytes.
-func shortName(name string) string {
-	if len(name) <= nameBytes {
-		return name
-	}
-	return strings.ToValidUTF8(name[:nameBytes], "") + "…"
-}
-
-// anomaly makes the record of a row.
-func (a *Alarms) anomaly(s *stats.Strange) sink.Message {
-	why := slices.Clone(s.Why)
-	for i := range why {
-		why[i].Feature = shortName(why[i].Feature)
-	}
-	return a.Message(Alarm{
-		Type: AlarmAnomaly, Time: s.Time, Version: s.Version,
-		Source: reject.Place{Topic: s.Partition.Topic, Partition: s.Partition.ID, Offset: s.Offset, Row: &s.Row},
-		Score:  &s.Score, P: &s.P, Why: why,
-		Message: fmt.Sprintf("a row has a score of %.4g, which is reached by %.2g of rows like those learnt", s.Score, s.P),
-	})
-}
-
-// tell makes the alarms of a message's rows, and takes the strangest of them to the page. It returns why the message is set
-// aside if there are too many.
-func (t *Transform) tell(p *pending, w *encode.Whitened) *source.RecordError {
+// tell takes the strangest rows of a message to the page.
+func (t *Transform) tell(p *pending, w *encode.Whitened) {
 	q, m, each := &t.queue, p.message, min(namedFeatures, w.K)
-	q.alarms = q.alarms[:0]
-	size := 0
-	from, _ := slices.BinarySearchFunc(q.rare, rare{row: p.first}, inOrder)
+	from, _ := slices.BinarySearchFunc(q.rare, p.first, func(r rare, row int) int { return cmp.Compare(r.row, row) })
 	for i := from; i < len(q.rare) && q.rare[i].row < p.last; i++ {
-		r := &q.rare[i]
-		s := t.strange(m, r.row-p.first, r, q.gains[i*each:(i+1)*each], w.Features)
-		if r.alarm {
-			a := t.Alarms.anomaly(&s)
-			q.alarms = append(q.alarms, a)
-			size += a.Size()
-			if bad := tooManyAlarms(m, size); bad != nil {
-				return bad
-			}
-		}
-		if r.shown && t.counts.strange.Takes(s.P, s.Score) {
-			t.counts.strange = t.counts.strange.With(s)
+		if r := &q.rare[i]; t.counts.strange.Takes(r.p, r.score) {
+			t.counts.strange = t.counts.strange.With(t.strange(m, r.row-p.first, r, q.gains[i*each:(i+1)*each], w.Features))
 		}
 	}
-	return nil
 }
 
 // strange is a row that is told of in addition to the output.
@@ -286,14 +154,6 @@ func (t *Transform) strange(m *source.Message, row int, r *rare, gains []lca.Gai
 		s.Time = t.Now()
 	}
 	return s
-}
-
-// tooManyAlarms refuses a message with alarms of more than MostWhitened bytes.
-func tooManyAlarms(m *source.Message, size int) *source.RecordError {
-	if size <= encode.MostWhitened {
-		return nil
-	}
-	return reject.Bad(m, reject.CodeOutputTooLarge, fmt.Errorf("the alarms of its rows take more than %d bytes; send fewer rows per message, or lower alarms.p_below", encode.MostWhitened))
 }
 
 // imputes reports whether missing features are filled.

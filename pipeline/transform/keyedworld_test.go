@@ -228,7 +228,7 @@ func keyedConfig(output encode.OutputConfig, invalid reject.OnInvalid, until Unt
 	return TransformConfig{
 		Group: "g", Topic: "out", Columns: []string{"a", "b", "c"}, Output: output, OnInvalid: invalid, UntilModel: until,
 		Components: lca.ComponentsAll,
-		Alarms:     Alarms{Topic: "alarms", PBelow: 0.2},
+		Alarms:     Alarms{Topic: "alarms"},
 		DeadLetter: reject.DeadLetter{Topic: "dead", Window: 1000, MaxRejects: 1000, Partitions: 1},
 		Stats:      stats.NewStats(), Log: fixtures.Quiet(), Now: func() time.Time { return now },
 	}

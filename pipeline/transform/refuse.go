@@ -2,7 +2,6 @@ package transform
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -34,13 +33,6 @@ func (t *Transform) Refuse(work pipeline.Work, index int, cause error) (pipeline
 		return pipeline.Work{}, err
 	}
 	work.Messages[index] = dead
-	// Rows that are not in the output have no alarms.
-	last := index + 1
-	for last < len(work.Inputs) && work.Inputs[last] == m && work.Messages[last].Topic == t.Alarms.Topic {
-		last++
-	}
-	work.Messages = slices.Delete(work.Messages, index+1, last)
-	work.Inputs = slices.Delete(work.Inputs, index+1, last)
 	return work, nil
 }
 

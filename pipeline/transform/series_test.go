@@ -66,6 +66,9 @@ func newSeriesWorld(t *testing.T, by modelkey.By, keyed bool, invalid reject.OnI
 			value = append(value, ']')
 		}
 		m := sink.Message{Topic: "events", Key: []byte(of), Value: value, Headers: []source.Header{reject.Text("of", of), reject.Text("content-type", "application/json")}, Time: time.UnixMilli(int64(1000 + i*600_000))}
+		if i%37 == 5 {
+			m.Time = time.UnixMilli(fixtures.WildStamps[i/37%len(fixtures.WildStamps)])
+		}
 		if i%17 == 0 {
 			m.Key, m.Headers = nil, m.Headers[1:]
 		}
@@ -94,7 +97,7 @@ func (w *seriesWorld) half() int { return len(w.input) / 2 }
 // stage takes the partition over; pace is that of its link.
 func (w *seriesWorld) stage(invalid reject.OnInvalid, pace int) (pipeline.Stage, *Transform) {
 	c := keyedConfig(encode.OutputConfig{Column: "lca", Score: true, Recent: true, Episode: true, Format: encode.FormatJSON}, invalid, PassThrough)
-	c.Alarms.PBelow, c.Alarms.To = 0, func(string) int32 { return 0 }
+	c.Alarms.To = func(string) int32 { return 0 }
 	c.Budget, c.Shares = episode.Budget{Episodes: 12, Per: time.Hour}, 2
 	c.States = &StateTopic{Name: "states", Read: func(_ context.Context, _ source.Partition, each func(*source.Fetched) error) error {
 		return each(&source.Fetched{Records: slices.Clone(w.states)})

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
@@ -64,4 +67,15 @@ func TestStrangestRows(t *testing.T) {
 	if later := tr.Stats.Strangest(now.Add(6 * time.Minute)); len(later) != 0 {
 		t.Errorf("%d rows of long ago", len(later))
 	}
+}
+
+// probabilitiesOf reads lca_p of the rows that have one.
+func probabilitiesOf(rec arrow.Record) (p []float32) {
+	column := rec.Column(int(rec.Schema().FieldIndices("lca_p")[0])).(*array.Float32)
+	for i := range column.Len() {
+		if column.IsValid(i) {
+			p = append(p, column.Value(i))
+		}
+	}
+	return p
 }

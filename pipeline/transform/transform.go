@@ -80,7 +80,7 @@ type Transform struct {
 	records   []episode.Record            // of it
 	value     *string                     // whose model it is, where files are read; nil: the model is of all rows
 	placeOf   func(row int) episode.Place // of a row of a message of a file; nil: it is in a topic
-	unusual   map[string]uint64           // with model.by and without alarms of rows: rows of the batch with a lca_p below RareRow, by model
+	unusual   map[string]uint64           // with model.by: rows of the batch with a lca_p below RareRow, by model
 }
 
 // Do whitens a batch with one model: the newest when the batch began. It ends with the context. Its Work lives until the next Do.
@@ -140,10 +140,10 @@ func (t *Transform) inTurn(ctx context.Context, m *stats.PublishedModel, work fu
 	return work()
 }
 
-// takes is at most how many bytes are made of a batch until it is put: our columns, alarms, the outputs that they are
+// takes is at most how many bytes are made of a batch until it is put: our columns, the outputs that they are
 // part of, and the request that these are sent with.
 func (t *Transform) takes(ctx context.Context, b *source.Batch, features []string) int64 {
-	numbers := b.Rows()*(t.Output.Added(features)+t.Alarms.bytes(features)) + t.stateBytes(b, features)
+	numbers := b.Rows()*t.Output.Added(features) + t.stateBytes(b, features)
 	outputs := numbers + b.Memory + t.texts(ctx, b, features)
 	return numbers + 2*outputs
 }
@@ -299,11 +299,9 @@ type queue struct {
 	near []float32 // memory for the rows of small messages, which zeroCopy then is
 	wide []float64 // memory for a slice of zeroCopy as float64
 
-	rare   []rare         // rows that are told of in addition to the output, in order
-	shown  []rare         // those of them that may be among the strangest, the strangest first
-	gains  []lca.Gain     // why the rare rows have their scores
-	picked []float64      // memory for rare rows
-	alarms []sink.Message // alarms of the message that is being written
+	rare   []rare         // rows that may be among the strangest, in order
+	gains  []lca.Gain     // why they have their scores
+	picked []float64      // memory for them
 	read   minibatch.Rows // the rows of the message that is being gathered
 
 	// Of rows of a message that have one value of model.by, and are whitened apart from others: of which series they are, and which rows.
@@ -374,19 +372,15 @@ func (q *queue) reset() {
 func (q *queue) empty() {
 	q.rows, q.invalid, q.missing = 0, q.invalid[:0], q.missing[:0]
 	q.zeroCopy, q.gathered, q.sliced = nil, q.gathered[:0], nil
-	q.rare, q.shown = q.rare[:0], q.shown[:0]
+	q.rare = q.rare[:0]
 }
 
 // forget lets go of messages, which are put or come again, and of memory that few batches need.
 func (q *queue) forget() {
 	q.reset()
 	clear(q.pending[:cap(q.pending)])
-	clear(q.alarms[:cap(q.alarms)])
 	if cap(q.invalid) > reject.SliceNumbers {
 		q.invalid, q.missing = nil, nil
-	}
-	if cap(q.rare) > mostRare {
-		q.rare, q.gains, q.picked, q.alarms = nil, nil, nil, nil
 	}
 }
 
@@ -460,16 +454,15 @@ func (e *Engines) keep(d *made) {
 // provisional holds what a batch has counted so far. It becomes final when the batch is kept; a batch that is rewound
 // is counted when it comes again.
 type provisional struct {
-	rows      uint64 // whitened
-	imputed   uint64 // those of them that lacked features
-	anomalies uint64 // rows below alarms.p_below
-	p         stats.ScoreCounts
-	strange   stats.StrangeRows
-	moved     []reject.Counted
-	without   reject.RecordPlace // the first record that passed without a model
-	rejects   []reject.Unusable
-	deads     []reject.SetAside
-	stamps    []stamp
+	rows    uint64 // whitened
+	imputed uint64 // those of them that lacked features
+	p       stats.ScoreCounts
+	strange stats.StrangeRows
+	moved   []reject.Counted
+	without reject.RecordPlace // the first record that passed without a model
+	rejects []reject.Unusable
+	deads   []reject.SetAside
+	stamps  []stamp
 }
 
 // stamp is the time of n messages in a row.
@@ -532,7 +525,6 @@ func count(all []reject.Counted, reason string, n uint64) []reject.Counted {
 // keep makes the counts final, and logs what was set aside or not whitened.
 func (p *provisional) keep(s *stats.Stats, l *reject.DeadLog, now time.Time) {
 	s.TransformRows.Add(p.rows)
-	s.AnomalyRows.Add(p.anomalies)
 	s.ImputedRows.Add(p.imputed)
 	s.AddScores(&p.p)
 	s.AddStrange(now, p.strange)
@@ -559,7 +551,7 @@ func (p *provisional) keep(s *stats.Stats, l *reject.DeadLog, now time.Time) {
 func (p *provisional) drop() {
 	clear(p.deads) // releases their errors
 	clear(p.rejects)
-	p.rows, p.imputed, p.anomalies, p.rejects, p.deads, p.moved, p.stamps = 0, 0, 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
+	p.rows, p.imputed, p.rejects, p.deads, p.moved, p.stamps = 0, 0, p.rejects[:0], p.deads[:0], p.moved[:0], p.stamps[:0]
 	p.p, p.strange = stats.ScoreCounts{}, nil
 }
 

@@ -87,6 +87,8 @@ def typed(rows, column, layout, width):
             columns[n] = pa.FixedSizeListArray.from_arrays(pa.array(numbers), type=kind, mask=pa.array([v is None for v in values]))
         elif n == column + "_why":
             columns[n] = pa.array(values, pa.list_(pa.struct([("feature", pa.string()), ("nats", pa.float32())])))
+        elif n == column + "_episode":
+            columns[n] = pa.array(values, pa.string())
         else:
             columns[n] = pa.array(values, pa.int16() if n == column + "_imputed" else pa.float32())
     return pa.table(columns)

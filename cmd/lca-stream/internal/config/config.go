@@ -192,7 +192,6 @@ type DeadLetter struct {
 // Alarms is where events go that an operator should know of.
 type Alarms struct {
 	Topic  string         // topic of the events, as JSON; "": nowhere
-	PBelow float64        // probability of a score below which a row is an event; 0: no row is
 	Budget episode.Budget // false episodes that the user can live with
 }
 

@@ -41,6 +41,7 @@ var removed = map[string]gone{
 	"transform.max_delay":            {"it is always auto now: a transaction takes what came while the one before it ran", ""},
 	"transform.max_model_age":        {"a model is used however old it is now", "watch lca_model_age_seconds; the chart has an alert for it"},
 	"transform.on_stale":             {"a model is used however old it is now", "watch lca_model_age_seconds; the chart has an alert for it"},
+	"alarms.p_below":                 {"episodes are told now, and no single rows", "set alarms.budget to the false episodes that you can live with; lca_p of each row is in the output"},
 	"transform.p_value":              {"it is always as transform.score now, from which it is made", ""},
 }
 

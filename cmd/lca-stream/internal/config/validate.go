@@ -178,9 +178,6 @@ func (d *decoder) validatePublishing() {
 	if c.Snapshot.EveryRows == 0 && c.Snapshot.Every == 0 {
 		d.clash("no snapshot would ever be published: every_rows and every are both off", "set snapshot.every, such as 10s", "snapshot.every_rows", "snapshot.every")
 	}
-	if c.Alarms.PBelow > 0 && c.Alarms.Topic == "" {
-		d.clash("needs a topic to write to", "set alarms.topic", "alarms.p_below", "alarms.topic")
-	}
 	if name := c.Transform.Series.By().ColumnName(); name != "" && slices.Contains(c.Source.Features, name) {
 		d.clash(fmt.Sprintf("%q says which series a row belongs to, and is among source.features", name), "remove it from source.features", "transform.series", "source.features")
 	}

@@ -198,7 +198,7 @@ type ModelRow struct {
 	LastRow    *time.Time `json:"last_row"`  // when its last row was read here; null: none was
 	Gain       Number     `json:"gain"`      // nats per row by which it is better than a single Gaussian
 	Alarms     uint64     `json:"alarms"`    // changes of its rows that were noticed
-	Anomalies  uint64     `json:"anomalies"` // rows with a lca_p below alarms.p_below, or without alarms below 1e-4
+	Anomalies  uint64     `json:"anomalies"` // rows with a lca_p below 1e-4
 }
 
 const (

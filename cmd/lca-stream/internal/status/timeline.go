@@ -38,14 +38,14 @@ type moment struct {
 	aborted  uint64 // transactions
 	scored   uint64 // rows with a lca_p
 	rare     uint64 // rows with a lca_p of at most pipeline.RareRow
-	strange  uint64 // rows with a lca_p below alarms.p_below
+	episodes uint64 // that were opened
 }
 
 func momentOf(s *stats.Stats, now time.Time) moment {
 	t := s.Tables()
 	m := moment{
 		time: now, in: s.SourceRows.Load(), out: s.TransformRows.Load(),
-		dead: total(t.DeadLetters), rejected: total(t.Rejected), aborted: s.TransactionsAborted.Load(), strange: s.AnomalyRows.Load(),
+		dead: total(t.DeadLetters), rejected: total(t.Rejected), aborted: s.TransactionsAborted.Load(), episodes: s.Episodes.Said()[stats.EpisodeOpened],
 	}
 	for _, n := range t.Lag {
 		m.lag += n
@@ -266,7 +266,7 @@ func unusual(s *Status, past []moment, now time.Time) string {
 	}
 	if len(past) > 0 {
 		a, b := past[0], past[len(past)-1]
-		count(b.strange-a.strange, "row below alarms.p_below", "rows below alarms.p_below")
+		count(b.episodes-a.episodes, "episode opened", "episodes opened")
 		rare, expected := b.rare-a.rare, transform.RareRow*float64(b.scored-a.scored)
 		count(rare, "row that the model expects once in 10,000", "rows that the model expects once in 10,000")
 		switch {

@@ -379,7 +379,7 @@ func (s *Topics) DeadLetter(ctx context.Context) (reject.DeadLetter, error) {
 
 // Alarms returns where events go: to the partition that Kafka's own clients choose for their key.
 func (s *Topics) Alarms(ctx context.Context) (transform.Alarms, error) {
-	a := transform.Alarms{Topic: s.Config.Alarms.Topic, ModelID: s.Config.Snapshot.ModelID, PBelow: s.Config.Alarms.PBelow}
+	a := transform.Alarms{Topic: s.Config.Alarms.Topic, ModelID: s.Config.Snapshot.ModelID}
 	if a.Topic == "" {
 		return a, nil
 	}

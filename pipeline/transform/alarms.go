@@ -1,0 +1,62 @@
+package transform
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/sink"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Alarms says where events go that an operator should know of, as records of their own.
+type Alarms struct {
+	Topic     string // "" = nowhere
+	Partition int32  // partition of Topic that records with the key ModelID go to
+	ModelID   string // key of the records
+
+	To func(id string) int32 // the partition for a key, as Kafka's own clients choose it; nil where there is one model for all rows
+}
+
+// AlarmBytes is the smallest max.message.bytes with which a topic takes every alarm: names are cut for it.
+const AlarmBytes = 32 << 10
+
+const (
+	// nameBytes is how long a feature's name in an alarm is at most. In JSON it may be six times as long.
+	nameBytes = 120
+
+	// The types of alarms.
+	AlarmDrift    = "drift"
+	AlarmReturned = "regime_returned"
+	AlarmModel    = "model_changed"
+)
+
+// Alarm is the value of an alarm's record.
+type Alarm struct {
+	Type    string       `json:"type"`
+	Time    time.Time    `json:"time"`
+	ModelID string       `json:"model_id"`
+	Version uint64       `json:"version"`
+	Source  reject.Place `json:"source"`
+	Message string       `json:"message"`
+}
+
+// Message makes the record of an event.
+func (a *Alarms) Message(event Alarm) sink.Message {
+	event.Time = source.Calendar(event.Time)
+	event.ModelID = a.ModelID
+	value, err := json.Marshal(event)
+	if err != nil {
+		panic("pipeline: alarm: " + err.Error()) // a time or a number that JSON does not have
+	}
+	return sink.Message{Topic: a.Topic, Partition: a.Partition, Key: []byte(a.ModelID), Value: value, Headers: []source.Header{reject.Text(reject.ContentType, "application/json")}}
+}
+
+// shortName is the name of a feature, cut at nameBytes.
+func shortName(name string) string {
+	if len(name) <= nameBytes {
+		return name
+	}
+	return strings.ToValidUTF8(name[:nameBytes], "") + "…"
+}
