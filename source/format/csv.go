@@ -148,6 +148,9 @@ func (t *csvFile) names() (names []string, offset int64, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, 0, err
 	}
+	if strings.Contains(head, "\x00") {
+		return nil, 0, errorf(CodeCSVInvalid, "its first line has bytes of 0, as UTF-16 has them: save it as UTF-8")
+	}
 	t.comma = ','
 	for _, other := range []rune{';', '\t'} {
 		if !strings.ContainsRune(head, ',') && strings.ContainsRune(head, other) {
@@ -169,6 +172,9 @@ func (t *csvFile) names() (names []string, offset int64, err error) {
 	for i, name := range first {
 		if name == "" { // as of the index that pandas writes
 			name = fmt.Sprintf("column_%d", i+1)
+		}
+		if strings.Contains(name, "\r") { // all of the file would be names
+			return nil, 0, errorf(CodeCSVInvalid, "its lines end with CR alone, or a name has one: save it with LF or CRLF")
 		}
 		if slices.Contains(names, name) {
 			return nil, 0, errorf(CodeCSVInvalid, "two columns have the name %q", name)

@@ -86,10 +86,12 @@ func TestCSV(t *testing.T) {
 
 func TestCSVRefused(t *testing.T) {
 	for text, says := range map[string]string{
-		"a,b\n1,2\n3\n":        "row 1: record on line 3: wrong number of fields",
-		"a,b\n1,\"2\n3,4\n":    "row 0: record on line 2; parse error on line 3",
-		"a,a\n1,2\n":           `two columns have the name "a"`,
-		"1,2\n3,4\n":           "its first line has numbers alone: name the columns there",
+		"a,b\n1,2\n3\n":     "row 1: record on line 3: wrong number of fields",
+		"a,b\n1,\"2\n3,4\n": "row 0: record on line 2; parse error on line 3",
+		"a,a\n1,2\n":        `two columns have the name "a"`,
+		"1,2\n3,4\n":        "its first line has numbers alone: name the columns there",
+		"a,b\r1,2\r3,4\r":   "its lines end with CR alone",
+		"\xff\xfea\x00,\x00b\x00\n\x001\x00,\x002\x00\n\x00": "save it as UTF-8",
 		"\n":                   "its first line, which names the columns",
 		"a,b\n\"x\"y,2\n3,4\n": `extraneous or missing " in quoted-field`,
 	} {
