@@ -40,7 +40,7 @@ func TestChaosFailpoints(t *testing.T) {
 			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
-			s := newStream(t, b, c.name, settings{partitions: 2, static: !c.byKey, features: sensorColumns, budget: "1/50 rows", byKey: c.byKey, series: c.series})
+			s := newStream(t, b, c.name, settings{partitions: 2, static: !c.byKey, features: sensorColumns, budget: "1/200 rows", byKey: c.byKey, series: c.series})
 			s.bin = bin
 			s.visitPlaces(c.places, c.what)
 		})
@@ -56,7 +56,7 @@ func (s *stream) visitPlaces(places map[string][]string, what string) {
 	if s.byKey { // 50 keys, each of which has a model to fit and to choose, after about 14 messages
 		rate, first = 800, 700
 	}
-	wait, stop := s.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: rate, Bad: 0.01, Invalid: 0.05, Seed: int(seed%1e6) + 1})
+	wait, stop := s.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: rate, Bad: 0.01, Invalid: 0.05, Seed: int(seed%1e6) + 1, Apart: 20 * time.Second})
 	transform, learn := s.program("transform"), s.program("learn")
 	s.await(s.name, 20, transform, learn)
 	s.await(s.name+".learn", first, transform, learn) // so that there is a checkpoint to restore
@@ -105,6 +105,7 @@ func (s *stream) visitPlaces(places map[string][]string, what string) {
 	if v.Aborted == 0 {
 		t.Error("no record was aborted")
 	}
+	s.toldEpisodes(v)
 	report(t, s.Kind, seed, "exit at a marked place, "+what, fmt.Sprintf("%d places, %d times each", len(visits), failpointRounds),
 		fmt.Sprintf("%d rows, %d dead letters", v.Rows, v.DeadLetters))
 }

@@ -90,7 +90,7 @@ type settings struct {
 	why        int      // transform.why
 	series     string   // transform.series, if not the default
 	imputes    bool     // source.on_invalid: impute
-	budget     string   // alarms.budget; "": there is no topic of alarms
+	budget     string   // alarms.budget; empty: there is no topic of alarms
 	kafka      string   // further YAML of kafka, after a comma
 	brokers    []string // other addresses than the broker's plain ones
 	byKey      bool     // model.by: key, with little memory
@@ -352,15 +352,23 @@ func (s *stream) check(rows, versions int) kafkatest.Verdict {
 		ByKey: s.byKey, WithoutModel: s.byKey, Series: s.series,
 	}
 	if s.budget != "" {
-		c.Alarms = s.topic("alarms")
+		c.Alarms, c.Budget = s.topic("alarms"), s.budget
 	}
 	v := s.Check(s.t, c)
 	if v.RecentRows == 0 && !s.former && !s.byKey {
 		s.t.Errorf("%s: no row has a score of the last rows", s.name)
 	}
-	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; %d scores of the last rows; worst relative error of a value %.2g, of a score %.2g, of a probability %.2g, of a gain %.2g; alarms: %v",
-		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.RecentRows, v.WorstValue, v.WorstScore, v.WorstP, v.WorstWhy, v.Alarms)
+	s.t.Logf("%s: %d rows in %d messages verified under %d versions; %d null rows, %d dead letters, %d records aborted; %d scores of the last rows; worst relative error of a value %.2g, of a score %.2g, of a probability %.2g, of a gain %.2g; alarms: %v; %d rows of episodes",
+		s.name, v.Rows, v.Messages, v.Versions, v.NullRows, v.DeadLetters, v.Aborted, v.RecentRows, v.WorstValue, v.WorstScore, v.WorstP, v.WorstWhy, v.Alarms, v.EpisodeRows)
 	return v
+}
+
+// toldEpisodes fails the test where too few episodes were told to show anything.
+func (s *stream) toldEpisodes(v kafkatest.Verdict) {
+	s.t.Helper()
+	if v.Alarms["episode_opened"] < 10 || v.Alarms["episode_updated"] == 0 || v.Alarms["episode_closed"] < 5 || v.EpisodeRows < 200 {
+		s.t.Errorf("too few episodes: %v, %d rows", v.Alarms, v.EpisodeRows)
+	}
 }
 
 func lastLines(path string, n int) string {

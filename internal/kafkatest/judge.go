@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lca-stream/lca-stream/internal/testtools"
 )
@@ -26,6 +27,8 @@ type Check struct {
 	Input, Output, Snapshots, DeadLetters string // topics; no DeadLetters: none is allowed
 	Alarms                                string // topic
 	Registry                              string // URL of the schemas that messages name
+	Budget                                string // alarms.budget, where there are Alarms
+	Shares                                int    // partitions that share it; default those of Input
 	ModelID                               string // default "default"
 	ByKey                                 bool   // model.by: key
 	OnInvalid                             string // default "null"
@@ -59,6 +62,7 @@ type Verdict struct {
 	PRows         int                 `json:"p_rows"`       // rows whose lca_p was verified
 	WorstP        float64             `json:"worst_p"`      // relative error of lca_p
 	RecentRows    int                 `json:"recent_rows"`  // rows whose lca_recent_score was verified
+	EpisodeRows   int                 `json:"episode_rows"` // rows of episodes
 	ImputedRows   int                 `json:"imputed_rows"` // rows with features that were filled
 	Alarms        map[string]int      `json:"alarms"`       // by type
 	WhyRows       int                 `json:"why_rows"`
@@ -83,7 +87,7 @@ func (b *Broker) Check(t testing.TB, c Check) Verdict {
 func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 	t.Helper()
 	args := []string{"--brokers", strings.Join(b.addrs, ","), "--input", c.Input, "--output", c.Output, "--snapshots", c.Snapshots}
-	for flag, value := range map[string]string{"--dead-letters": c.DeadLetters, "--alarms": c.Alarms, "--registry": c.Registry, "--model-id": c.ModelID, "--on-invalid": c.OnInvalid, "--layout": c.Layout, "--series": c.Series} {
+	for flag, value := range map[string]string{"--dead-letters": c.DeadLetters, "--alarms": c.Alarms, "--registry": c.Registry, "--model-id": c.ModelID, "--on-invalid": c.OnInvalid, "--layout": c.Layout, "--series": c.Series, "--budget": c.Budget} {
 		if value != "" {
 			args = append(args, flag, value)
 		}
@@ -93,7 +97,7 @@ func (b *Broker) Judge(t testing.TB, c Check) Verdict {
 			args = append(args, flag)
 		}
 	}
-	args = append(args, "--why", strconv.Itoa(c.Why), "--min-rows", strconv.Itoa(max(1, c.MinRows)), "--min-versions", strconv.Itoa(max(1, c.MinVersions)))
+	args = append(args, "--shares", strconv.Itoa(c.Shares), "--why", strconv.Itoa(c.Why), "--min-rows", strconv.Itoa(max(1, c.MinRows)), "--min-versions", strconv.Itoa(max(1, c.MinVersions)))
 	cmd := python(t, "check.py", args...)
 	out, err := cmd.Output()
 	var exit *exec.ExitError
@@ -119,6 +123,7 @@ type Load struct {
 	Bad        float64 // share of messages that cannot be used
 	Invalid    float64 // share of messages with a null, NaN or Inf
 	Seed       int
+	Apart      time.Duration // timestamps of messages are so far apart, from two days ago to now; 0: they are those of the writing
 }
 
 // Loaded is what was written.
@@ -135,7 +140,7 @@ func (b *Broker) Load(t testing.TB, l Load) (wait func() Loaded, stop func()) {
 	t.Helper()
 	cmd := python(t, "load.py", "--brokers", strings.Join(b.addrs, ","), "--topic", l.Topic, "--data", l.Data, "--format", cmp.Or(l.Format, "arrow"), "--registry", l.Registry,
 		"--rows", strconv.Itoa(l.Rows), "--per-message", strconv.Itoa(max(1, l.PerMessage)), "--rate", strconv.Itoa(l.Rate),
-		"--bad", fmt.Sprint(l.Bad), "--invalid", fmt.Sprint(l.Invalid), "--seed", strconv.Itoa(max(1, l.Seed)))
+		"--bad", fmt.Sprint(l.Bad), "--invalid", fmt.Sprint(l.Invalid), "--seed", strconv.Itoa(max(1, l.Seed)), "--apart", fmt.Sprint(l.Apart.Seconds()))
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	p := StartProcess(t, cmd, "")

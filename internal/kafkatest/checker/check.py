@@ -39,6 +39,14 @@ def ends(client, topic):
             time.sleep(0.5)
 
 
+def partitions(brokers, topic):
+    client = consumer(brokers, "read_committed")
+    try:
+        return ends(client, topic)
+    finally:
+        client.close()
+
+
 def open_offsets(brokers, topic, patience):
     """How many offsets lie behind an open transaction: a read_committed client is told the last
     stable offset when it asks for the end, so the true end needs a second client."""
@@ -96,7 +104,8 @@ def main():
     a.add_argument("--no-recent", action="store_true")
     a.add_argument("--series", default="partition", choices=["partition", "key"])
     a.add_argument("--alarms", default="")
-    a.add_argument("--p-below", type=float, default=0)
+    a.add_argument("--budget", default="", help="alarms.budget; without it no episode may be told")
+    a.add_argument("--shares", type=int, default=0, help="partitions that share it; 0: those of the input")
     a.add_argument("--former", action="store_true", help="the first edition has written some of the output: without p")
     a.add_argument("--why", type=int, default=0)
     a.add_argument("--no-passthrough", action="store_true")
@@ -113,8 +122,9 @@ def main():
     history["open"] = {t: open_offsets(a.brokers, t, a.patience) for k, t in topics.items() if t and k != "input"}
     values = [m["value"] for k in ("input", "output") for m in history[k] if a.registry and m["value"]]
     schemas = registered.fetch(a.registry, {registered.number(v) for v in values if registered.named(v)})
+    shares = a.shares or len(partitions(a.brokers, a.input))
     report = verify.verify(history, verify.Options(
-        model_id=a.model_id, by_key=a.by_key, column=a.column, layout=a.layout, score=not a.no_score, p=not a.no_p, recent=not a.no_recent, series=a.series, p_below=a.p_below, former=a.former, why=a.why, passthrough=not a.no_passthrough,
+        model_id=a.model_id, by_key=a.by_key, column=a.column, layout=a.layout, score=not a.no_score, p=not a.no_p, recent=not a.no_recent, series=a.series, budget=a.budget, shares=shares, former=a.former, why=a.why, passthrough=not a.no_passthrough,
         on_invalid=a.on_invalid, without_model=a.without_model, schemas=schemas))
     result = report.as_dict()
     result["input_messages"] = len(history["input"])

@@ -122,6 +122,7 @@ def main():
     a.add_argument("--per-message", type=int, default=20)
     a.add_argument("--rate", type=float, default=0, help="rows per second; 0: as fast as it goes")
     a.add_argument("--seed", type=int, default=1)
+    a.add_argument("--apart", type=float, default=0, help="seconds between the timestamps of messages, from two days ago to now; 0: they are those of the writing")
     a.add_argument("--bad", type=float, default=0, help="share of messages that cannot be used")
     a.add_argument("--format", default="arrow", choices=["arrow", "json", "avro", "json_schema"])
     a.add_argument("--registry", default="", help="URL, for avro (one row per message) and json_schema")
@@ -139,16 +140,18 @@ def main():
     kind = [] if named else [("content-type", b"application/vnd.apache.arrow.stream")]
     value = named.value if named else {"arrow": stream, "json": texts}[a.format]
     done = {"rows": 0, "messages": 0, "bad": 0, "invalid": 0}
-    began = time.monotonic()
+    began, began_at = time.monotonic(), time.time() - 2 * 86400
     while done["rows"] < a.rows and not stop and not failed:
         n = min(a.per_message, a.rows - done["rows"])
         spoil = rng.random(2)
         table, invalid = data.table(rng, done["rows"], n, spoil[1] < a.invalid)
         m = done["messages"]
-        send(p, a.topic, m % partitions, m, value(table), kind, failed)
+        at = time.time()
+        at = min(at, began_at + m * a.apart) if a.apart else at
+        send(p, a.topic, m % partitions, m, value(table), kind, failed, at)
         done["rows"], done["messages"], done["invalid"] = done["rows"] + n, m + 1, done["invalid"] + invalid
         if spoil[0] < a.bad:
-            send(p, a.topic, m % partitions, m, bad(rng, table, named), kind, failed)
+            send(p, a.topic, m % partitions, m, bad(rng, table, named), kind, failed, at)
             done["bad"] += 1
         # poll ends with the first delivery report. Once for each message it would run ahead, and then stand still.
         while a.rate and not stop and (early := began + done["rows"] / a.rate - time.monotonic()) > 0:
@@ -159,12 +162,12 @@ def main():
     print(json.dumps(done))
 
 
-def send(p, topic, partition, m, value, kind, failed):
+def send(p, topic, partition, m, value, kind, failed, at):
     headers = kind + [("trace", str(m).encode())]
     key = None if m % 7 == 0 else f"k{m % 50}".encode()
     while True:
         try:
-            p.produce(topic, value, key, partition, headers=headers, on_delivery=lambda e, _: failed.append(str(e)) if e else None)
+            p.produce(topic, value, key, partition, timestamp=int(at * 1000), headers=headers, on_delivery=lambda e, _: failed.append(str(e)) if e else None)
             p.poll(0)
             return
         except BufferError:

@@ -26,6 +26,14 @@ class Histogram:
     def share(self, rows):
         return min(1, (rows + ALIKE) / (self.sum + ALIKE))
 
+    def quantile(self, share):
+        """The score that a share of the scores do not pass."""
+        at, beyond = len(self.weights), 0.0
+        while at > 0 and beyond + self.weights[at - 1] <= (1 - share) * self.sum:
+            at -= 1
+            beyond += self.weights[at]
+        return LOWEST + (self.low + at) * WIDTH
+
     def p(self, score):
         if not self.sum:
             return math.nan
@@ -47,6 +55,7 @@ class Evaluator:
         self.d, self.limit = d, np.full(d, 10.0)
         if not told["settled"]:
             self.limit[told["constant"]] = 1e4
+        self.tail, self.levels = told["tail"], {}
         self.scores, self.first = (Histogram(told[k]["low"], w, told[k]["sum"]) for k, w in (("scores", scores), ("first", first)))
         self.triangles, at = [], 0
         for p in (3 * d, d, d):
@@ -54,6 +63,23 @@ class Evaluator:
             f[np.tril_indices(p)] = factors[at:at + p * (p + 1) // 2]
             self.triangles.append(f)
             at += p * (p + 1) // 2
+        self.usual = min(self.scores.quantile(0.99), self.tail["above"])  # scores of usual rows are up to it
+
+    def level(self, rate):
+        """The score above which an episode opens, at a rate of false ones per row, and whether it is young: the h with
+        rate n / c = share (1 + (exp(h) - exp(u)) / (m light))^-m + (1 - share) (1 + (h - u) / (m heavy))^-m, where m is c without a quarter."""
+        if rate in self.levels:
+            return self.levels[rate]
+        u, c, n, heavy, light, share = (float(self.tail[k]) for k in ("above", "peaks", "rows", "heavy", "light", "share"))
+        if not rate or not c:
+            return math.inf, True
+        m = max(1, c - c // 4)
+        low, high = u, u + 64
+        while low < (h := (low + high) / 2) < high:
+            beyond = share * (1 + math.exp(u) * math.expm1(h - u) / (m * light)) ** -m + (1 - share) * (1 + (h - u) / (m * heavy)) ** -m
+            low, high = (h, high) if beyond * c > rate * n else (low, h)
+        self.levels[rate] = high, rate * n < 10
+        return self.levels[rate]
 
     def cut(self, x):
         v = (x - self.c) / self.s
@@ -77,7 +103,7 @@ class Series:
 
     def score(self, e, x):
         """Moves the series on by a row, in which a null is NaN, and returns its score and the probability of one at least as high."""
-        x = e.cut(x)
+        self.x = x = e.cut(x)
         self.rows += 1
         short, long, deviation = (max(r, 1 / self.rows) for r in RATES)
         known = ~np.isnan(x)

@@ -45,7 +45,7 @@ def send(p, topic, records):
 
 def check(topics, *more):
     done = subprocess.run([sys.executable, "check.py", "--brokers", BROKERS, "--input", topics["input"], "--output", topics["output"],
-        "--snapshots", topics["snapshots"], "--dead-letters", topics["dead"], "--alarms", topics["alarms"], "--p-below", str(made.P_BELOW), "--no-recent", "--model-id", "m", "--why", "2", "--patience", "2", *more],
+        "--snapshots", topics["snapshots"], "--dead-letters", topics["dead"], "--alarms", topics["alarms"], "--no-recent", "--model-id", "m", "--why", "2", "--patience", "2", *more],
         capture_output=True, text=True)
     if not done.stdout:
         raise AssertionError(done.stderr)

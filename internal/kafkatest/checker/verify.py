@@ -10,17 +10,14 @@ import json
 import numpy as np
 import pyarrow as pa
 
+import episodes
 import model
-import recent
 import registered
 import text
 
 CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE P WHY IMPUTED NONFINITE DECODE NO_HEADER
 RECENT VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
-OPEN_TXN ALARM_LOST ALARM_DUP ALARM_WRONG""".split()
-
-# What is not percent-encoded in the id of a model.
-UNRESERVED = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+OPEN_TXN ALARM_DUP ALARM_WRONG EPISODE_LOST EPISODE_DUP EPISODE_WRONG""".split()
 
 # The largest relative error of y (by row) and of the score: a few hundred roundings of float32.
 TOLERANCE = 1e-5
@@ -41,7 +38,8 @@ class Options:
         self.p = True
         self.recent = True  # COLUMN_recent_score and COLUMN_recent_p
         self.series = "partition"  # or key: the rows of which they are the last ones
-        self.p_below = 0  # rows with a smaller p have a record on the topic of alarms
+        self.budget, self.shares = "", 1  # of false episodes, and how many partitions share it; "": there is no topic of alarms
+        self.most_series = episodes.MOST_SERIES
         self.former = False  # outputs may be without p, as those of the first edition
         self.why = 0  # features that COLUMN_why names
         self.passthrough = True
@@ -61,9 +59,9 @@ class Report:
         self.rows = self.messages = self.dead_letters = self.null_rows = 0
         self.versions, self.models = set(), 0
         self.worst_value = self.worst_bound = self.worst_score = self.worst_p = self.worst_why = 0.0
-        self.p_rows = self.why_rows = self.imputed_rows = self.recent_rows = 0
-        self.series = {}  # by partition and value
-        self.anomalies, self.alarms = {}, collections.Counter()  # place of a row: what its alarm must say; type: number
+        self.p_rows = self.why_rows = self.imputed_rows = self.recent_rows = self.episode_rows = 0
+        self.partitions = {}  # with their series
+        self.alarms = collections.Counter()  # by type
 
     def fault(self, code, text, count=1):
         assert code in CODES, code
@@ -78,7 +76,7 @@ class Report:
             "versions": len(self.versions), "first_version": min((v for _, v in self.versions), default=0),
             "last_version": max((v for _, v in self.versions), default=0), "models": self.models, "worst_value": self.worst_value,
             "worst_value_over_bound": self.worst_bound, "worst_score": self.worst_score,
-            "alarms": dict(self.alarms), "p_rows": self.p_rows, "recent_rows": self.recent_rows, "worst_p": self.worst_p, "imputed_rows": self.imputed_rows, "why_rows": self.why_rows, "worst_why": self.worst_why,
+            "alarms": dict(self.alarms), "p_rows": self.p_rows, "recent_rows": self.recent_rows, "episode_rows": self.episode_rows, "worst_p": self.worst_p, "imputed_rows": self.imputed_rows, "why_rows": self.why_rows, "worst_why": self.worst_why,
         }
 
 
@@ -88,10 +86,17 @@ def verify(history, options):
     r.models = sum(len(own) for own in models.values())
     inputs = {(m["partition"], m["offset"]): m for m in history["input"]}
     names = next((one.features for own in models.values() for one in own.values()), None)
-    kinds = {at: kind_of(m, names, options) for at, m in inputs.items()}
+    kinds, readable = {}, collections.defaultdict(list)
+    for at, m in inputs.items():
+        kinds[at], rows = kind_of(m, names, options)
+        readable[at[0]].append((at[1], episodes.stamp(m["timestamp"]), rows))
+    r.partitions = {p: episodes.Partition(p, sorted(all, key=lambda one: one[0]), options) for p, all in readable.items()}
     out = check_outputs(history["output"], inputs, kinds, models, options, r)
     dead = check_dead(history["dead"], inputs, kinds, r)
-    check_alarms(history.get("alarms", []), options, r)
+    told = check_alarms(history.get("alarms", []), options, r)
+    for one in r.partitions.values():
+        one.advance(float("inf"))
+    episodes.compare([one.told for one in r.partitions.values()], told, r.fault)
     for at, kind in kinds.items():
         rows = kind if isinstance(kind, int) else 1
         if out[at] > 1:
@@ -126,28 +131,23 @@ def id_of(message, options):
     """The id of the model of a message."""
     if not options.by_key or message["key"] is None:  # without a key there is no model
         return options.model_id
-    return f"{options.model_id}/{message['partition']}/{encoded(message['key'])}"
-
-
-def encoded(key):
-    """A key as it stands in an id."""
-    return "".join(chr(b) if chr(b) in UNRESERVED else f"%{b:02X}" for b in key)
+    return f"{options.model_id}/{message['partition']}/{episodes.encoded(message['key'])}"
 
 
 def kind_of(message, names, options):
-    """"bad": it belongs into the dead letters. Else its number of rows; 0 leaves no trace."""
+    """"bad": it belongs into the dead letters. Else its number of rows; 0 leaves no trace. And how many rows can be read."""
     if message["value"] is None:
-        return 0
+        return 0, 0
     try:
         table = table_of(message["value"], options)
     except Exception:  # pyarrow has many ways to refuse bytes
-        return "bad"
+        return "bad", 0
     if table.num_rows == 0 or names is None:
-        return table.num_rows
+        return table.num_rows, table.num_rows
     x = model.features_of(table, names)
     if x is None or options.on_invalid == "dead_letter" and not np.isfinite(x).all():
-        return "bad"
-    return table.num_rows
+        return "bad", table.num_rows
+    return table.num_rows, table.num_rows
 
 
 def table_of(value, options):
@@ -227,6 +227,8 @@ def check_outputs(records, inputs, kinds, models, options, r):
         else:
             chosen = models[identity][version]
             r.versions.add((identity, version))
+        of = r.partitions[at[0]]
+        of.group, of.topic = (headers.get(h, b"").decode() for h in ("lca-group", "lca-source-topic"))
         check_rows(where, rec, inputs[at], chosen, options, r)
     return seen
 
@@ -267,8 +269,6 @@ def check_rows(where, rec, source, chosen, options, r):
             x = chosen.impute(x)
         check_values(where, x, y, score, chosen, r)
         check_p(where, x, y, score, p, chosen, r)
-        if options.p_below and p is not None:
-            note_anomalies((source["partition"], source["offset"]), id_of(source, options), x, score, p, chosen, options, r)
         check_why(where, x, y, why, chosen, options, r)
     elif y is not None:
         r.fault("VALUE", f"{where}: values without a model")
@@ -321,7 +321,7 @@ def columns_of(table, options, chosen):
         y = np.full((len(column), column.type.list_size), np.nan)
         y[~null] = np.asarray(column.drop_null().flatten()).reshape(-1, column.type.list_size)
     else:
-        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score - options.p - 2 * (options.column + "_recent_score" in table.column_names) - (options.column + "_episode" in table.column_names) - (options.why > 0) - (options.on_invalid == "impute")
+        k = len(chosen.W) if chosen is not None else sum(n.startswith(options.column + "_") for n in table.column_names) - options.score - options.p - 2 * (options.column + "_recent_score" in table.column_names) - bool(options.budget) - (options.why > 0) - (options.on_invalid == "impute")
         parts = [table[f"{options.column}_{i}"] for i in range(k)]
         null = np.array([v is None for v in parts[0].to_pylist()])
         y = np.stack([np.array([np.nan if v is None else v for v in p.to_pylist()], float) for p in parts], 1)
@@ -442,26 +442,35 @@ def check_recent(where, source, x, y, after, chosen, options, r):
     if not options.recent or options.former and names[0] not in after.column_names:
         return
     score, p = (numbers_of(after, n) for n in names)
+    said = after[options.column + "_episode"].to_pylist() if options.budget else [None] * len(score)
     if chosen.recent is None:
-        if not (np.isnan(score).all() and np.isnan(p).all()):
+        if not (np.isnan(score).all() and np.isnan(p).all() and not any(said)):
             r.fault("RECENT", f"{where}: scores of the last rows by a model that has none")
         return
+    of = r.partitions[source["partition"]]
+    of.advance(source["offset"])
     value = source["key"] if options.series == "key" or options.by_key else None
-    series = r.series.setdefault((source["partition"], value), recent.Series(chosen.d))
     null = np.ma.getmaskarray(y)[:, 0]
     if chosen.young:  # which rows have a score follows from the input
         null = unusable(x, options)
+    at = episodes.stamp(source["timestamp"])
     for i, row in enumerate(x):
         if null[i]:
-            if not (np.isnan(score[i]) and np.isnan(p[i])):
+            if not (np.isnan(score[i]) and np.isnan(p[i]) and said[i] is None):
                 r.fault("RECENT", f"{where}: row {i} is null, and has a score of the last rows")
             continue
-        want = series.score(chosen.recent, row)
+        one = of.hear(value, source["offset"], chosen)
+        want = one.rows.score(chosen.recent, row)
         r.recent_rows += 1
         same = abs(score[i] - want[0]) <= TOLERANCE * max(1, abs(want[0]))
         likely = np.isnan(p[i]) and np.isnan(want[1]) or abs(p[i] - want[1]) <= 100 * TOLERANCE * want[1]
         if not (same and likely):
-            r.fault("RECENT", f"{where}: row {i}, the {series.rows}th of its series: {score[i]:.9g}, p {p[i]:.9g}, want {want[0]:.9g}, {want[1]:.9g}")
+            r.fault("RECENT", f"{where}: row {i}, the {one.rows.rows}th of its series: {score[i]:.9g}, p {p[i]:.9g}, want {want[0]:.9g}, {want[1]:.9g}")
+        if options.budget:
+            id = of.row(one, (source["offset"], i, at), float(score[i]), None if np.isnan(p[i]) else float(p[i]), chosen, id_of(source, options))
+            r.episode_rows += id is not None
+            if said[i] != id:
+                r.fault("EPISODE_WRONG", f"{where}: row {i} is of the episode {said[i]}, want {id}")
 
 
 def usable(x, y):
@@ -512,64 +521,42 @@ def check_why(where, x, y, why, chosen, options, r):
             r.fault("WHY", f"{where}: row {row} names {why[row]}, want {dict(zip(chosen.features, gains))}")
 
 
-def note_anomalies(at, identity, x, score, p, chosen, options, r):
-    rows = np.flatnonzero(p < options.p_below)  # a null is none
-    for row, gains in zip(rows, chosen.why(x[rows])):
-        named = dict(zip(chosen.features, gains))
-        r.anomalies[(*at, int(row))] = {"model_id": identity, "version": chosen.version, "p": p[row], "score": score[row], "why": named}
-
-
 def check_alarms(records, options, r):
-    seen, events, partitions = collections.Counter(), set(), collections.defaultdict(set)
+    """Checks what is told of models, and returns what is told of episodes."""
+    told, events, partitions = [], set(), collections.defaultdict(set)
     for rec in records:
         where = f"alarm {rec['partition']}@{rec['offset']}"
         try:
             event = json.loads(rec["value"])
-            if event["type"].startswith("episode_"):
-                r.alarms[event["type"]] += 1
+            kind, identity = event["type"], event["model_id"]
+            if kind.startswith("episode_"):
+                told.append((where, rec, event))
+                r.alarms[kind] += 1
                 continue
-            kind, version, at, identity = event["type"], event["version"], event["source"], event["model_id"]
-            at = at["partition"], at["offset"], at["row"]
+            version = event["version"]
             if rec["key"].decode() != identity or not known(identity, options) or not event["message"] or not event["time"]:
                 raise ValueError("it does not say of which model it is, when it was or what it means")
+            if kind not in ("drift", "regime_returned", "model_changed"):
+                raise ValueError("it is of no kind that there is")
             if dict(rec["headers"])["content-type"] != b"application/json":
                 raise ValueError("it does not say what it is")
-        except (ValueError, KeyError, TypeError) as e:
+        except (ValueError, KeyError, TypeError, AttributeError) as e:
             r.fault("ALARM_WRONG", f"{where}: {e!r}: {rec['value'][:300]}")
             continue
         r.alarms[kind] += 1
         partitions[identity].add(rec["partition"])
-        if kind != "anomaly":
-            if (identity, kind, version) in events:
-                r.fault("ALARM_DUP", f"{where}: {kind} at version {version} again")
-            events.add((identity, kind, version))
-            continue
-        seen[at] += 1
-        if seen[at] > 1:
-            r.fault("ALARM_DUP", f"{where}: row {at} again")
-        want = r.anomalies.get(at)
-        if want is None or not right_alarm(event, want):
-            r.fault("ALARM_WRONG", f"{where}: {event}, want {want}")
+        if (identity, kind, version) in events:
+            r.fault("ALARM_DUP", f"{where}: {kind} at version {version} again")
+        events.add((identity, kind, version))
     for identity, those in partitions.items():
         if len(those) > 1:
             r.fault("ALARM_WRONG", f"the alarms of {identity} are in the partitions {sorted(those)}")
-    for at in r.anomalies.keys() - seen.keys():
-        r.fault("ALARM_LOST", f"row {at} has no alarm: {r.anomalies[at]}")
+    return told
 
 
 def known(identity, options):
     """Whether a model may have that id."""
     return identity.startswith(options.model_id + "/") if options.by_key else identity == options.model_id
-
-
-def right_alarm(event, want):
-    nats = [e["nats"] for e in event["why"]]
-    if any(np.float32(event[k]) != np.float32(want[k]) for k in ("p", "score")) or any(event[k] != want[k] for k in ("version", "model_id")):
-        return False
-    most = sorted(want["why"].values(), reverse=True)[: len(nats)]
-    near = [WHY_TOLERANCE * max(w, WHY_LEAST) for w in most]
-    own = [want["why"].get(e["feature"], np.inf) for e in event["why"]]
-    return len(nats) == min(5, len(want["why"])) and all(abs(n - w) <= e and abs(o - w) <= 2 * e for n, w, e, o in zip(nats, most, near, own))
 
 
 def check_dead(records, inputs, kinds, r):

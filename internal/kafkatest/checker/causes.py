@@ -1,0 +1,115 @@
+"""The columns that have changed in an episode: how its rows differ from those before it, column by column, as the documentation of package lca/recent says it."""
+
+import math
+
+import numpy as np
+
+from recent import RATES, halves
+
+MOST = 16  # columns that a record names
+LEAST = 0.05  # scales: what steps and deviations are compared with at least
+TOLERANCE = 1e-4  # numbers are rounded to 20 bits on their way
+
+
+class Steps:
+    """What is kept of the steps of a series while no episode is open."""
+
+    def __init__(self, d):
+        self.rows, self.last, self.mean, self.slow = 0, np.full(d, np.nan), None, None
+
+    def look(self, e, series):
+        """By how much the last row is away from the mean, and from the row before."""
+        if self.mean is None:
+            self.mean, self.slow = halves(e.mean[2 * e.d:]), series.m2.copy()
+        away = series.x - series.m1
+        with np.errstate(all="ignore"):
+            step = np.abs(away / (1 - max(RATES[0], 1 / series.rows)) - self.last)
+        step = np.where(np.isnan(step), self.mean, step)
+        self.last = np.where(np.isnan(series.x), self.last, halves(away))
+        return away, step
+
+    def step(self, e, series):
+        _, step = self.look(e, series)
+        known = ~np.isnan(series.x)
+        self.rows = min(self.rows + 1, 1000)
+        rate, slow = (max(r, 1 / (self.rows + 20)) for r in (1 / 1000, 1 / 200))
+        self.mean = np.where(known, halves(self.mean + rate * (step - self.mean)), self.mean)
+        was = np.where(np.isnan(self.slow), series.x, self.slow)
+        self.slow = np.where(known, was + slow * (series.x - was), self.slow)
+
+
+class Cause:
+    """The account of an episode."""
+
+    def __init__(self, e, series, steps):
+        self.rows, d = 0, e.d
+        long = np.where(np.isnan(series.m2), e.c, series.m2)
+        short = np.where(np.isnan(series.m2), e.c, series.m1)
+        self.before = long if steps.slow is None else np.where(np.isnan(steps.slow), long, steps.slow)
+        self.noise, self.square, self.mean = np.full(d, np.nan), np.zeros(d), np.zeros(d)
+        self.onset = [began(x, s, l, max(LEAST * scale, v)) for x, s, l, scale, v in zip(series.x, short, long, e.s, e.mean[2 * d:])]
+
+    def step(self, e, series, steps):
+        away, step = steps.look(e, series)
+        self.rows += 1
+        least, typical = LEAST * e.s, e.mean[2 * e.d:]
+        noise = (step / np.maximum(steps.mean, least) + np.abs(away) / np.maximum(typical, least)) / 2
+        u = (series.x - self.before) / e.s
+        known, new = ~np.isnan(series.x), np.isnan(self.noise)
+        weight = np.where(new, 1, max(1 / self.rows, 1e-5))
+        follow = lambda m, v: np.where(known, halves(m + weight * (v - m)), m)
+        self.noise = np.where(known, follow(np.where(new, 0, self.noise), noise), self.noise)
+        self.square, self.mean = follow(self.square, u * u), follow(self.mean, u)
+        with np.errstate(invalid="ignore"):
+            moved = known & ((np.abs(u) * e.s > 3 * np.maximum(typical, least)) | (noise > 3))
+        self.onset = [self.rows - 1 if o is None and m else o for o, m in zip(self.onset, moved)]
+
+    def ranked(self, e, features):
+        """All columns with a value in the episode, those that have changed most first."""
+        all, spread = [], np.sqrt((np.linalg.inv(e.triangles[1]) ** 2).sum(1))
+        for k in np.flatnonzero(~np.isnan(self.noise)):
+            noise, mean, rms = self.noise[k], self.mean[k], math.sqrt(self.square[k])
+            typical = e.mean[2 * e.d + k] / e.s[k]  # in scales
+            one = {"feature": short(features[k]), "before": self.before[k], "now": self.before[k] + mean * e.s[k], "onset": self.onset[k] or 0,
+                   "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "scale": e.s[k]}
+            below = (1 - noise) * typical / spread[k]
+            if noise < 0.1 and typical > LEAST and below > 3:
+                one.update(rank=one["rank"] + 1.5 * math.log1p(below), direction="quiet", onset=0)
+            elif abs(mean) < 2 * max(typical, LEAST) and noise > 1 or abs(mean) < rms / 2:
+                one["direction"] = "noisy"
+            else:
+                one["direction"] = "down" if mean < 0 else "up"
+            all.append(one)
+        return sorted(all, key=lambda one: -one["rank"])
+
+
+def began(x, short, long, noise):
+    """In which row, seen from this one, a step began that has taken a column from its long mean to x; None: there was no step."""
+    if not abs(short - long) > 3 * noise or not (x - long) * (short - long) >= 0:
+        return None
+    rows = math.log(max(abs(x - long), 1e-300) / max(abs(x - short), noise)) / math.log((1 - RATES[1]) / (1 - RATES[0]))
+    return 1 - round(min(max(rows, 1), 40))
+
+
+def short(name):
+    """A name as records have it."""
+    return name if len(name.encode()) <= 120 else name.encode()[:120].decode(errors="ignore") + "…"
+
+
+def check(got, want):
+    """Raises what is wrong with the causes of a record."""
+    if [c["rank"] for c in got] != [*range(1, min(MOST, len(want)) + 1)]:
+        raise ValueError(f"{len(got)} causes, or not in order")
+    left = {}
+    for w in want:
+        left.setdefault(w["feature"], []).append(w)
+    ranks = []
+    for c in got:
+        w = left[c["feature"]].pop(0)
+        ranks.append(w["rank"])
+        near = lambda k: abs(c[k] - w[k]) <= TOLERANCE * (w["scale"] + abs(w["now"] - w["before"])) + 1e-9 * abs(w[k])
+        if not near("before") or not near("now") or c["direction"] != w["direction"] or c["onset"] != w["onset"]:
+            raise ValueError(f"cause {c} should be {w}")
+    rest = [w["rank"] for ws in left.values() for w in ws]
+    if any(a < b - TOLERANCE for a, b in zip(ranks, ranks[1:])) or rest and max(rest) > ranks[-1] + TOLERANCE:
+        raise ValueError(f"the causes are in the order {[c['feature'] for c in got]}, and should be {[w['feature'] for w in want]}")
