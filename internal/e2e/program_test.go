@@ -90,7 +90,7 @@ type settings struct {
 	why        int      // transform.why
 	series     string   // transform.series, if not the default
 	imputes    bool     // source.on_invalid: impute
-	budget     string   // alarms.budget; empty: there is no topic of alarms
+	budget     string   // alarms.budget; "": there is no topic of alarms
 	kafka      string   // further YAML of kafka, after a comma
 	brokers    []string // other addresses than the broker's plain ones
 	byKey      bool     // model.by: key, with little memory
