@@ -138,6 +138,10 @@ func TestTransformSetsTooLargeOutputsAside(t *testing.T) {
 	if len(w.topics[fixtures.Dead]) != 1 || fixtures.Header(w.topics[fixtures.Dead][0], "lca-error-code") != "output_too_large" {
 		t.Fatalf("dead letters: %v", w.topics[fixtures.Dead])
 	}
+	dead := w.topics[fixtures.Dead][0]
+	if version := fixtures.Header(dead, "lca-model-version"); version == "" || version != fixtures.Header(w.topics[fixtures.Out][0], "lca-model-version") {
+		t.Errorf("the dead letter has version %q", version)
+	}
 	if n := len(w.topics[fixtures.Out]); n != len(w.topics[fixtures.Events])-1 {
 		t.Errorf("%d outputs of %d inputs", n, len(w.topics[fixtures.Events]))
 	}

@@ -2,6 +2,7 @@ package transform
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -31,6 +32,9 @@ func (t *Transform) Refuse(work pipeline.Work, index int, cause error) (pipeline
 	dead, err := t.setAside(m, reject.Bad(m, reject.CodeOutputTooLarge, cause))
 	if err != nil {
 		return pipeline.Work{}, err
+	}
+	if version := source.LastHeader(work.Messages[index].Headers, reject.HeaderVersion); version != "" { // its rows were scored, and are in their series
+		dead.Headers = append(slices.Clip(dead.Headers), reject.Text(reject.HeaderVersion, version))
 	}
 	work.Messages[index] = dead
 	return work, nil
