@@ -28,6 +28,8 @@ const (
 
 	scoresMemory = 20_000 // rows that the histograms stand for at most
 	scoresShare  = 5      // and at most a fifth of those learnt: the scores of a young evaluator are higher
+
+	heldFar = 10 // T²/3d, above which rows of a run that is held are not learnt at all: with however little weight, enough of them are
 )
 
 // Learner learns evaluators from the rows of a stream. What it learns depends on the rows, their series and their order, and on where minibatches
@@ -42,6 +44,7 @@ type Learner struct {
 	first   Distribution
 	peaks   peaks
 	start   float64 // of runs of scores, by the newest evaluator
+	held    float64 // level of runs that are held, by the newest evaluator
 	newest  *Evaluator
 	scorer  Scorer
 
@@ -56,7 +59,8 @@ func NewLearner(dim int) *Learner {
 // Resume returns a learner that goes on from an evaluator: it scores with it at once, and what it has learnt is what the evaluator knows of it. The evaluator
 // of which that cannot be told, because its numbers are none, gives one that begins.
 func Resume(e *Evaluator) *Learner {
-	l := &Learner{dim: e.Dim, learnt: e.Learnt, settled: e.Settled, scores: e.Scores.copy(), first: e.First.copy(), peaks: e.Tail.peaks(), start: e.Scores.runStart(), newest: e}
+	l := &Learner{dim: e.Dim, learnt: e.Learnt, settled: e.Settled, scores: e.Scores.copy(), first: e.First.copy(), peaks: e.Tail.peaks()}
+	l.use(e)
 	l.charts, l.rows = e.Charts.moments(e, &l.scorer.work), e.Row.moments(e, &l.scorer.work)
 	for _, v := range slices.Concat(l.charts.mean, l.charts.cov, l.rows.mean, l.rows.cov) {
 		if v-v != 0 {
@@ -175,16 +179,21 @@ func (l *Learner) judge(series []*Series) {
 			continue
 		}
 		first = append(first, logShare(t, d))
-		share := t / float64(d)
+		share, held := t/float64(d), false
 		if c.counts[i] > FirstRows {
 			share = l.charted[i] / float64(3*d)
 			score := together(l.charted[i], l.spread[i], d)
-			others = append(others, score)
 			if l.start > leastScore {
 				l.peaks.follow(&series[i].run, score, l.start)
 			}
+			if held = share > heldFar && series[i].run.held(l.held); !held {
+				others = append(others, score)
+			}
 		}
-		if l.settled && share > 1 {
+		switch {
+		case l.settled && held:
+			l.weights[i] = 0
+		case l.settled && share > 1:
 			l.weights[i] = 1 / (share * share)
 		}
 	}
@@ -216,6 +225,11 @@ func (l *Learner) Settle() {
 	l.freeze()
 }
 
+// use makes an evaluator the newest.
+func (l *Learner) use(e *Evaluator) {
+	l.newest, l.start, l.held = e, e.Scores.runStart(), e.Tail.held()
+}
+
 // freeze makes the evaluator of what has been learnt.
 func (l *Learner) freeze() {
 	d, was := l.dim, l.newest
@@ -243,9 +257,8 @@ func (l *Learner) freeze() {
 	e.Deviations = l.charts.gaussian(e.Scale, 2*d, 3*d, work)
 	e.Row = l.rows.gaussian(e.Scale, 0, d, work)
 	e.Scores, e.First = l.scores.copy(), l.first.copy()
-	l.start = e.Scores.runStart()
-	e.Tail = l.peaks.tail(l.start, &e.Scores)
-	l.newest = e
+	e.Tail = l.peaks.tail(e.Scores.runStart(), &e.Scores)
+	l.use(e)
 }
 
 // moments are exponentially weighted means and covariances of rows with weights.

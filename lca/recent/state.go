@@ -9,7 +9,7 @@ import (
 // The bytes of a Learner and of a Series, little-endian: numbers and flags of 8 bytes, and before each list the number of its elements. A matrix
 // is its lower triangle.
 //
-//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run and the rows since
+//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began
 //	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, 1 and the newest evaluator, or 0
 //	peaks     rows judged, rows before the first peak, and of each peak its score and the rows judged until then
 //	moments   rows that they stand for, rows that came, mean, covariance
@@ -57,7 +57,7 @@ func (s *Series) AppendLearnt(b []byte) ([]byte, error) {
 	b, err := s.AppendBinary(b)
 	w := state.Writer{B: b}
 	w.F64(s.run.peak)
-	w.U64(uint64(s.run.quiet))
+	w.U64(uint64(s.run.rows)<<32 | uint64(s.run.quiet))
 	return w.B, err
 }
 
@@ -67,7 +67,8 @@ func ReadLearnt(b []byte) (s *Series, rest []byte, err error) {
 		return nil, nil, err
 	}
 	r := &state.Reader{B: rest}
-	s.run = run{r.F64(), int(r.U64())}
+	peak, rows := r.F64(), r.U64()
+	s.run = run{peak, int(uint32(rows)), uint32(rows >> 32)}
 	return s, r.B, failed(r, "series")
 }
 
@@ -98,8 +99,7 @@ func ReadLearner(b []byte, dim int) (l *Learner, rest []byte, err error) {
 	l.first.read(r)
 	l.peaks.read(r)
 	if r.U64() == 1 {
-		l.newest = readEvaluator(r, dim)
-		l.start = l.newest.Scores.runStart()
+		l.use(readEvaluator(r, dim))
 	}
 	return l, r.B, failed(r, "recent score")
 }

@@ -14,6 +14,12 @@ const (
 	keptPeaks  = 512
 	peaksReach = 140_000 // rows: older peaks are forgotten
 	censored   = 0.25    // of the peaks, the highest, count as if they were all as high as the least of them
+
+	// A run whose peak is among the highest heldShare, and that goes on for more than heldFrom rows, is none that the stream makes by itself, until it
+	// has gone on for heldReach rows.
+	heldShare = 0.125
+	heldFrom  = 60
+	heldReach = peaksReach
 )
 
 // Tail is what is known of the peaks of scores: how high the runs of high scores go that a stream makes by itself.
@@ -59,6 +65,15 @@ func (t Tail) beyond(h float64) float64 {
 	return t.Share*math.Pow(1+over/(m*t.Light), -m) + (1-t.Share)*math.Pow(1+(h-t.Above)/(m*t.Heavy), -m)
 }
 
+// held is the peak from which on a long run is none that the stream makes by itself.
+func (t Tail) held() float64 {
+	if t.Peaks < 2 {
+		return math.Inf(1)
+	}
+	level, _ := t.Level(heldShare * t.Peaks / t.Rows)
+	return level
+}
+
 // numbers are the fields, in their order.
 func (t *Tail) numbers() [6]*float64 {
 	return [6]*float64{&t.Above, &t.Peaks, &t.Rows, &t.Heavy, &t.Light, &t.Share}
@@ -71,6 +86,12 @@ func (t Tail) known() float64 { return t.Peaks - math.Floor(censored*t.Peaks) }
 type run struct {
 	peak  float64 // 0: there is none; scores are counted from leastScore
 	quiet int     // rows below the start since the last above it
+	rows  uint32  // since it began
+}
+
+// held reports whether the run is none that the stream makes by itself.
+func (r *run) held(level float64) bool {
+	return r.peak+leastScore > level && r.rows > heldFrom && r.rows <= heldReach
 }
 
 // peak is that of a run that is over.
@@ -91,6 +112,9 @@ type peaks struct {
 // follow moves the run of a series on by a score.
 func (p *peaks) follow(r *run, score, start float64) {
 	p.judged++
+	if r.peak > 0 {
+		r.rows = min(r.rows, math.MaxUint32-1) + 1
+	}
 	switch height := score - leastScore; {
 	case score > start:
 		r.peak, r.quiet = max(r.peak, height), 0

@@ -140,6 +140,26 @@ func TestLevelKeepsTheBudget(t *testing.T) {
 	}
 }
 
+// A fault of 60,000 rows is one episode, which is open to its end and closed soon after it, however much of it is learnt.
+func TestLongFaultIsOneEpisode(t *testing.T) {
+	const d, begin, rows, after = 8, 20_000, 60_000, 300
+	for _, kind := range []string{"white", "ar .9"} {
+		next, at := law(kind, d, rand.New(rand.NewPCG(3, 4))), 0
+		faulty := func() []float64 {
+			row := next()
+			if at++; at > begin && at <= begin+rows {
+				row[2] += 4
+			}
+			return row
+		}
+		opened, closed := episodesIn(faulty, d, begin+rows+after, 1./20_000)
+		i := slices.IndexFunc(opened, func(row int) bool { return row >= begin })
+		if i < 0 || opened[i] > begin+60 || len(closed) <= i || closed[i] < begin+rows || len(opened) > i+2 {
+			t.Errorf("%s: opened at %v, closed at %v", kind, opened, closed)
+		}
+	}
+}
+
 // A level is where the two laws say: the half of the peaks passes the one of half of them, and what is far beyond follows the heavier law.
 func TestLevel(t *testing.T) {
 	tail := Tail{Above: 1, Peaks: 40, Rows: 1000, Heavy: 0.5, Light: 2, Share: 0}
