@@ -13,6 +13,7 @@ import (
 // find each of its faults in spoiled ones; without a broker, and then through one.
 func TestChecker(t *testing.T) {
 	unittest(t, "test_verify.py")
+	unittest(t, "test_episodes.py")
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	unittest(t, "test_live.py", strings.Join(b.Addrs(), ","))
 }

@@ -441,8 +441,12 @@ def check_recent(where, source, x, y, after, chosen, options, r):
     names = [options.column + "_recent_score", options.column + "_recent_p"]
     if not options.recent or options.former and names[0] not in after.column_names:
         return
-    score, p = (numbers_of(after, n) for n in names)
-    said = after[options.column + "_episode"].to_pylist() if options.budget else [None] * len(score)
+    try:
+        score, p = (numbers_of(after, n) for n in names)
+        said = after[options.column + "_episode"].to_pylist() if options.budget else [None] * len(score)
+    except (KeyError, ValueError) as e:
+        r.fault("DECODE", f"{where}: {e}")
+        return
     if chosen.recent is None:
         if not (np.isnan(score).all() and np.isnan(p).all() and not any(said)):
             r.fault("RECENT", f"{where}: scores of the last rows by a model that has none")
