@@ -23,12 +23,12 @@ func TestChaosKill(t *testing.T) {
 		settings settings
 		commands []string
 	}{
-		{"run, as it is set up", kafkatest.Kafka41, 250, settings{}, []string{"run"}},
-		{"learn + transform, as they are set up", kafkatest.Kafka41, 250, settings{}, both},
+		{"run, as it is set up", kafkatest.Kafka41, 250, settings{budget: "1/200 rows"}, []string{"run"}},
+		{"learn + transform, as they are set up", kafkatest.Kafka41, 250, settings{budget: "18/hour"}, both},
 		{"run, static", kafkatest.Kafka41, 100, settings{static: true}, []string{"run"}},
 		{"run, Avro in and out", kafkatest.Kafka41, 30, settings{format: "avro", rate: 500}, []string{"run"}},
 		{"learn + transform, JSON Schema in and out", kafkatest.Kafka41, 30, settings{format: "json_schema"}, both},
-		{"learn + transform, a model for each key", kafkatest.Kafka41, 60, settings{byKey: true}, both},
+		{"learn + transform, a model for each key", kafkatest.Kafka41, 60, settings{byKey: true, budget: "1/200 rows"}, both},
 		{"learn + transform, a model for each key", kafkatest.Kafka39, 30, settings{byKey: true}, both},
 		{"run, as it is set up", kafkatest.Kafka39, 100, settings{}, []string{"run"}},
 		{"learn + transform, as they are set up", kafkatest.Kafka39, 70, settings{}, both},
@@ -170,7 +170,7 @@ func TestChaosRebalance(t *testing.T) {
 
 func rebalances(t *testing.T, kind kafkatest.Kind, changes int) {
 	const instances = 4
-	s := newChaos(t, kafkatest.Start(t, kind), "rebalance", settings{partitions: 8})
+	s := newChaos(t, kafkatest.Start(t, kind), "rebalance", settings{partitions: 8, budget: "1/200 rows", series: "key"})
 	s.begin("learn")
 	transforms := s.crew("transform", instances)
 	for transforms.changes() < changes {
@@ -186,7 +186,7 @@ func rebalances(t *testing.T, kind kafkatest.Kind, changes int) {
 
 func keyedRebalances(t *testing.T, kind kafkatest.Kind, changes int) {
 	const instances = 3
-	s := newChaos(t, kafkatest.Start(t, kind), "rebalance", settings{partitions: 8, byKey: true})
+	s := newChaos(t, kafkatest.Start(t, kind), "rebalance", settings{partitions: 8, byKey: true, budget: "1/200 rows"})
 	crews := []*crew{s.crew("learn", instances), s.crew("transform", instances)}
 	for i := range changes {
 		crews[i%2].change()

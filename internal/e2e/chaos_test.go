@@ -66,6 +66,9 @@ func newChaos(t *testing.T, b *kafkatest.Broker, name string, s settings) *chaos
 	if l.Format == "avro" {
 		l.PerMessage = 1
 	}
+	if s.budget != "" {
+		l.Apart = 20 * time.Second
+	}
 	c.wait, c.end = b.Load(t, l)
 	return c
 }
@@ -136,6 +139,10 @@ func (c *chaos) finish(what, faults string) kafkatest.Verdict {
 	}
 	c.t.Logf("%d messages under %d versions; %d records of aborted transactions", v.Messages, v.Versions, v.Aborted)
 	text := fmt.Sprintf("%d rows, %d dead letters", v.Rows, v.DeadLetters)
+	if c.budget != "" {
+		c.toldEpisodes(v)
+		text += fmt.Sprintf(", %d episodes in %d records", v.Alarms["episode_opened"], v.Alarms["episode_opened"]+v.Alarms["episode_updated"]+v.Alarms["episode_closed"])
+	}
 	if n := len(c.recovery); n > 0 {
 		slices.Sort(c.recovery)
 		text += fmt.Sprintf("; first commit %v, %v, %v", c.percentile(50), c.percentile(99), c.recovery[n-1].Round(10*time.Millisecond))

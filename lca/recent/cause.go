@@ -129,7 +129,7 @@ func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 // go (1−r₂)^k, the short one (1−r₁)^k.
 func began(e *Evaluator, k int, x, short, long float64) int {
 	noise := max(leastNoise*e.Scale[k], e.Charts.Mean[2*e.Dim+k])
-	if !(math.Abs(short-long) > far*noise) || (x-long)*(short-long) < 0 {
+	if !(math.Abs(short-long) > far*noise) || !((x-long)*(short-long) >= 0) { // a null tells nothing
 		return unknown
 	}
 	rows := math.Log(math.Abs(x-long)/max(math.Abs(x-short), noise)) / math.Log((1-longRate)/(1-shortRate))

@@ -47,6 +47,19 @@ func account(t *testing.T, e *Evaluator, x []float64, opens int, batch func() in
 	return s, cause
 }
 
+// Where the first rows of an episode are null in a column, nothing is known of when it moved: from the first that is not.
+func TestOnsetBehindNulls(t *testing.T) {
+	const guilty, begins, opens = 3, 300, 306
+	e, x := plant(1, begins, 400, func(row, _ []float64, _ *rand.Rand) { row[guilty] += 30 })
+	for i := range 4 {
+		x[(opens+i)*e.Dim+guilty] = math.NaN()
+	}
+	_, cause := account(t, e, x, opens, func() int { return 7 })
+	if got := cause.Ranked(e, 1)[0]; got.Column != guilty || got.Onset != 4 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // The column that changed is named first, and how it changed, before and now, and since when.
 func TestCauseOfMadeFaults(t *testing.T) {
 	const guilty, begins, opens = 3, 300, 306

@@ -38,8 +38,24 @@
 // A run of high scores begins above the 95 % quantile of the scores, and ends after 30 rows below it. The peaks of the highest 60 runs of the last two thirds of
 // the rows, or of the last 140,000, are the tail: Tail.Level is the score that runs pass at a rate that is asked for. A quarter of these peaks may be
 // faults: how high they are does not matter. A Watch is open from a score above the level on, until 30 rows in a row are usual, or more than half
-// of 200. What is usual while it is open is what was usual when it opened: a fault that lasts becomes part of what is known of scores, and is over
-// when it is over.
+// of 200. Usual are scores up to the 99 % quantile, or up to where runs of the tail begin (u), if that is lower. What is usual while it is open is what was
+// usual when it opened: a fault that lasts becomes part of what is known of scores, and is over when it is over.
+//
+// # Causes
+//
+// Of the numbers of a column a series keeps, while it is not in an episode, the mean step |x′ − x′ of the row before| at 1/1000, which begins at what is usual of v,
+// and a slow mean of x′ at 1/200, which begins at m₂; of its first rows both are quicker, at 1/(rows + 20). Where an episode opens, the slow mean is what the column
+// was before. Over the rows of the episode, the first one too, three means are taken of a column: of
+//
+//	noise    ½ step / mean step + ½ |x′−m₁| / usual v; both are divided by at least s/20
+//	square   ((x′−before)/s)²
+//	shift    (x′−before)/s
+//
+// Columns that have changed most come first, by 1.5 log(1 + noise) + log(1 + √square). Now is before + s·shift. A column is quiet if its noise is
+// below 1/10, its usual v above s/20, and (1−noise) times that is more than three standard deviations of v; 1.5 log(1 + how many) is then added to its rank.
+// Otherwise it is noisy if its noise is above 1 and its shift less than twice its usual v (in s, at least 1/20), or its shift less than half of √square; else it
+// went up, or down. Its onset is the first row that is further than 3 usual v from before, or whose noise is above 3; before the episode, where m₁ is so far
+// from m₂ at its first row that a step some rows ago explains both.
 //
 // The choice of the charts, rates and weights, with what else was tried, is in docs/quality.md.
 package recent
