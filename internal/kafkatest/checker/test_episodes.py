@@ -349,6 +349,20 @@ class Spoiled(unittest.TestCase):
                 spoil(h)
                 self.assertEqual(set(verdict(h).codes), want)
 
+    def test_too_large(self):
+        """A message of which the output was too large moves its series on, and its rows are of episodes."""
+        h = history()
+        at = int(first_id(h).rpartition("/")[2].split(".")[0])
+        begin = next(r for r in h["output"] if r["partition"] == 0 and dict(r["headers"])["lca-source-offset"] == b"%d" % at)
+        dead = copy.deepcopy(next(m for m in h["input"] if (m["partition"], m["offset"]) == (0, at)))
+        own = [(k, v) for k, v in begin["headers"] if k.startswith("lca-source")]
+        dead["headers"] += own + [("lca-error-code", b"output_too_large"), ("lca-error", b"no"), ("lca-source-timestamp", b"5"), ("lca-model-version", dict(begin["headers"])["lca-model-version"])]
+        h["output"].remove(begin)
+        h["dead"].append(dead)
+        self.assertEqual(dict(verdict(h).codes), {})
+        made.header(dead, "lca-model-version", None)
+        self.assertLessEqual({"RECENT", WRONG}, set(verdict(h).codes))
+
     def test_other_settings(self):
         """A level is of the budget, of how many partitions share it, and of the time that rows take, those of messages that are set aside too."""
         self.assertLessEqual({WRONG}, set(verdict(history(), budget="1/150 rows").codes))

@@ -5,6 +5,7 @@ partition, offset, timestamp, key, value, headers [(name, bytes)]. verify() retu
 """
 
 import collections
+import functools
 import json
 
 import numpy as np
@@ -21,6 +22,9 @@ OPEN_TXN ALARM_DUP ALARM_WRONG EPISODE_LOST EPISODE_DUP EPISODE_WRONG""".split()
 
 # The largest relative error of y (by row) and of the score: a few hundred roundings of float32.
 TOLERANCE = 1e-5
+
+# Why a good message may be set aside.
+TOO_LARGE = b"output_too_large"
 
 # The largest error of a gain, as a share of it, or of what matters of a gain in nats.
 WHY_TOLERANCE, WHY_LEAST = 1e-4, 1e-2
@@ -91,6 +95,7 @@ def verify(history, options):
         kinds[at], rows = kind_of(m, names, options)
         readable[at[0]].append((at[1], episodes.stamp(m["timestamp"]), rows))
     r.partitions = {p: episodes.Partition(p, sorted(all, key=lambda one: one[0]), options) for p, all in readable.items()}
+    note_unseen(history["dead"], inputs, models, options, r)
     out = check_outputs(history["output"], inputs, kinds, models, options, r)
     dead = check_dead(history["dead"], inputs, kinds, r)
     told = check_alarms(history.get("alarms", []), options, r)
@@ -453,7 +458,6 @@ def check_recent(where, source, x, y, after, chosen, options, r):
         return
     of = r.partitions[source["partition"]]
     of.advance(source["offset"])
-    value = source["key"] if options.series == "key" or options.by_key else None
     null = np.ma.getmaskarray(y)[:, 0]
     if chosen.young:  # which rows have a score follows from the input
         null = unusable(x, options)
@@ -463,7 +467,7 @@ def check_recent(where, source, x, y, after, chosen, options, r):
             if not (np.isnan(score[i]) and np.isnan(p[i]) and said[i] is None):
                 r.fault("RECENT", f"{where}: row {i} is null, and has a score of the last rows")
             continue
-        one = of.hear(value, source["offset"], chosen)
+        one = of.hear(series_of(source, options), source["offset"], chosen)
         want = one.rows.score(chosen.recent, row)
         r.recent_rows += 1
         same = abs(score[i] - want[0]) <= TOLERANCE * max(1, abs(want[0]))
@@ -475,6 +479,32 @@ def check_recent(where, source, x, y, after, chosen, options, r):
             r.episode_rows += id is not None
             if said[i] != id:
                 r.fault("EPISODE_WRONG", f"{where}: row {i} is of the episode {said[i]}, want {id}")
+
+
+def note_unseen(dead, inputs, models, options, r):
+    """Messages of which the output was too large are in the series of their rows, where they name a version that scored them."""
+    for rec in dead:
+        headers = dict(rec["headers"])
+        if headers.get("lca-error-code") != TOO_LARGE or "lca-model-version" not in headers:
+            continue
+        at = int(headers["lca-source-partition"]), int(headers["lca-source-offset"])
+        chosen = models.get(id_of(inputs[at], options), {}).get(int(headers["lca-model-version"])) if at in inputs else None
+        if chosen is not None and chosen.recent is not None and options.recent:
+            r.partitions[at[0]].unseen[at[1]] = functools.partial(follow, inputs[at], chosen, options, r)
+
+
+def follow(source, chosen, options, r):
+    """Moves the series of a message on that has no output."""
+    of, x = r.partitions[source["partition"]], model.features_of(table_of(source["value"], options), chosen.features)
+    for i in np.flatnonzero(~unusable(x, options)):
+        one = of.hear(series_of(source, options), source["offset"], chosen)
+        score, p = one.rows.score(chosen.recent, x[i])
+        if options.budget:
+            of.row(one, (source["offset"], int(i), episodes.stamp(source["timestamp"])), score, None if np.isnan(p) else p, chosen, id_of(source, options))
+
+
+def series_of(message, options):
+    return message["key"] if options.series == "key" or options.by_key else None
 
 
 def usable(x, y):
@@ -581,6 +611,6 @@ def check_dead(records, inputs, kinds, r):
         own = [h for h in rec["headers"] if not h[0].startswith("lca-")]
         if (rec["value"], rec["key"], own) != (source["value"], source["key"], [h for h in source["headers"]]):
             r.fault("DLQ_CHANGED", f"{where}: value, key or headers differ from the input's")
-        if kinds[at] != "bad":
+        if kinds[at] != "bad" and headers.get("lca-error-code") != TOO_LARGE:
             r.fault("DLQ_GOOD", f"{where}: input {at} is good")
     return seen
