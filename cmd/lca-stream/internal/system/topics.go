@@ -45,6 +45,7 @@ type Topics struct {
 	memory   *source.Memory // of all readers; nil: each has its own
 	link     *sink.Link     // of all producers; nil: each has its own
 	said     sync.Map       // names of schemas of which leftOut has said what is left out
+	passed   sync.Map       // names of our topics of which ownReader has said that a batch is passed over
 }
 
 // Reach waits until a broker answers. Until then the process is not ready, and says why.
@@ -317,19 +318,20 @@ func (s *Topics) EachCommitted(ctx context.Context, topic string, each func(sour
 
 // OpenPartition opens a partition of one of our topics from an offset, or from its beginning if that is later. Its responses have at most some bytes; 0:
 // the default.
-func (s *Topics) OpenPartition(ctx context.Context, p source.Partition, from int64, most int) (*source.Fetcher, error) {
+func (s *Topics) OpenPartition(ctx context.Context, p source.Partition, from int64, most int) (*ownReader, error) {
 	o, err := source.ListOffsets(ctx, s.Cluster, []source.Partition{p}, source.Earliest)
 	if err != nil {
 		return nil, err
 	}
-	return source.NewFetcher(source.FetcherConfig{
+	f := source.NewFetcher(source.FetcherConfig{
 		Cluster: s.Cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, MaxBatchBytes: s.largestBatch(p.Topic), RetryFor: patience, PassGaps: true,
 		Remedy: "what it held is gone: start again, which says what is missing and what to do",
-	}), nil
+	})
+	return &ownReader{Fetcher: f, topics: s}, nil
 }
 
-// largestBatch is the largest batch, decompressed, that is read back from one of our topics. Others' may be larger and are passed over; one of ours must not
-// be: a take-over that does not see the last output writes it again.
+// largestBatch is the largest batch, decompressed, that is read back from one of our topics. Others' may be larger and are passed over, which ownReader
+// says; one of ours must not be: a take-over that does not see the last output writes it again.
 func (s *Topics) largestBatch(topic string) int {
 	const states = 32 << 20 // twice the largest that is written to topics of small records
 	if c := s.Config; slices.Contains([]string{c.Snapshot.Topic, c.Checkpoint.Topic, c.StateTopic(), c.Alarms.Topic}, topic) {
