@@ -59,7 +59,7 @@ func TestWhatWasUsual(t *testing.T) {
 	}
 }
 
-// A score that passes the level again is told at once, but not within a minute of the last record; one that stays above it is told of once a day.
+// A score that passes the level again is told at once, but not within a minute of the last record; one that stays above it is told of once more soon, and then once a day.
 func TestUpdates(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -67,10 +67,12 @@ func TestUpdates(t *testing.T) {
 		scores []float64
 		at     []int
 	}{
+		{"once more after thirty rows", time.Minute, slices.Repeat([]float64{6}, 100), []int{0, 30}},
+		{"and a minute", time.Second, slices.Repeat([]float64{6}, 100), []int{0, 60}},
 		{"again within a minute", time.Second, []float64{6, 3, 6, 3, 6}, []int{0}},
 		{"again after a minute", 30 * time.Second, []float64{6, 3, 6, 3, 6}, []int{0, 2, 4}},
-		{"again after a thousand rows without a time", 0, slices.Concat([]float64{6}, slices.Repeat([]float64{3}, 999), []float64{6, 3, 6}), []int{0, 1000}},
-		{"above it for two days", 30 * time.Second, slices.Repeat([]float64{6}, 2*2880+2), []int{0, 2880, 5760}},
+		{"again after a thousand rows without a time", 0, slices.Concat([]float64{6}, slices.Repeat([]float64{3}, 1049), []float64{6, 3, 6}), []int{0, 30, 1050}},
+		{"above it for two days", 30 * time.Second, slices.Repeat([]float64{6}, 2*2880+2), []int{0, 30, 2910}},
 	} {
 		var o Open
 		if _, at := run(&o, c.pause, c.scores...); !slices.Equal(at, c.at) {

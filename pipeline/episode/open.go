@@ -26,6 +26,7 @@ type Open struct {
 
 	Seen  int64 `json:"seen"`  // rows since From, with it
 	Above bool  `json:"above"` // the row before was above the level
+	Told  bool  `json:"told"`  // it has been updated
 	Clock Clock `json:"clock"`
 }
 
@@ -34,6 +35,8 @@ const (
 	mostPause  = 24 * time.Hour // … if there is none for a score that passes the level again
 	pauseRows  = 1000           // the same in rows, without a clock
 	silentRows = 100_000
+	// settledRows is after how many rows it is told again what has changed: the first row says little of that.
+	settledRows = 30
 )
 
 // Step takes the score of the next row of the series, and p, which is a NaN where it is not known. It returns what is to be said: Opened, Updated, Closed,
@@ -69,8 +72,10 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 	switch {
 	case !is:
 		return Closed
-	case was && (passes && o.Clock.passed(leastPause, pauseRows) || o.Clock.passed(mostPause, silentRows)):
-		say = Updated
+	case !was:
+	case passes && o.Clock.passed(leastPause, pauseRows), o.Clock.passed(mostPause, silentRows),
+		!o.Told && o.Seen > settledRows && score > usual && o.Clock.passed(leastPause, settledRows):
+		o.Told, say = true, Updated
 	}
 	if say != "" {
 		o.Clock.restart()

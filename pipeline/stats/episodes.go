@@ -97,7 +97,7 @@ func (e *Episodes) Open() (count int, shown []episode.Record) {
 	for _, n := range e.count {
 		count += n
 	}
-	shown = slices.Clone(e.open)
+	shown = append([]episode.Record{}, e.open...)
 	slices.SortStableFunc(shown, func(a, b episode.Record) int {
 		if a.From.Time == nil || b.From.Time == nil {
 			return cmp.Compare(b.From.Offset, a.From.Offset)
@@ -111,7 +111,7 @@ func (e *Episodes) Open() (count int, shown []episode.Record) {
 func (e *Episodes) Closed() []episode.Record {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	closed := slices.Clone(e.closed)
+	closed := append([]episode.Record{}, e.closed...)
 	slices.Reverse(closed)
 	return closed
 }

@@ -184,7 +184,9 @@ func (t *Transform) Rewind(ctx context.Context) (source.Offsets, error) {
 		if err := t.series.load(ctx, t.States, t.Group, of, next, t.rates); err != nil {
 			return nil, err
 		}
-		t.Stats.Episodes.Own(of, t.openEpisodes(of))
+		if t.rates != nil {
+			t.Stats.Episodes.Own(of, t.openEpisodes(of))
+		}
 	}
 	return at, nil
 }

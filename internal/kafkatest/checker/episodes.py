@@ -21,6 +21,7 @@ BLOCK = 4096  # offsets: series are let go of, and silent ones looked at, before
 MOST_SERIES, MOST_NUMBERS = 1 << 16, 64 << 20
 QUIET, WINDOW = 30, 200  # usual rows after which an episode is over: that many in a row, or more than half of those
 UPDATED, DAILY = (MINUTE, 1000), (DAY, 100_000)  # between two records of an episode: by the time of its rows, or in rows without timestamps
+SETTLED = 30  # rows after which it is told again, once
 TOLERANCE = 1e-9  # of a level
 
 # What is not percent-encoded in the id of a model, or of a series.
@@ -99,7 +100,7 @@ class Episode:
         self.last, self.seen, self.rows, self.over, self.seq = place, 0, 1, 0, 0
         self.peak = None
         self.flags = collections.deque(maxlen=WINDOW)  # which of the rows after the first were usual
-        self.above = False
+        self.above = self.told = False
         self.stamps, self.elapsed, self.since, self.since_rows = Stamps(), 0, 0, 0
         self.cause, self.causes = None, []
 
@@ -123,8 +124,11 @@ class Episode:
         ends = list(self.flags)[-QUIET:]
         if len(ends) == QUIET and all(ends) or sum(self.flags) > WINDOW // 2:
             return "closed"
-        if self.seen > 1 and not (passes and self.after(UPDATED)) and not self.after(DAILY):
-            return None
+        if self.seen > 1:
+            first = not self.told and self.seen > SETTLED and not usual and self.after((UPDATED[0], SETTLED))
+            if not first and not (passes and self.after(UPDATED)) and not self.after(DAILY):
+                return None
+            self.told = True
         self.since = self.since_rows = 0
         return "opened" if self.seen == 1 else "updated"
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/logs"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
 )
 
@@ -37,12 +38,21 @@ type Status struct {
 	Models           int               `json:"models"`     // that belong to one value each, see /api/v1/models; 0 without model.by
 	Throughput       []Throughput      `json:"throughput"` // of the last hour, oldest first
 	Scores           []ScoreCount      `json:"scores"`     // whitened rows by lca_p, the least first; empty where it is not computed
+	Episodes         *Episodes         `json:"episodes,omitempty"`
 }
 
 // ScoreCount is a bucket of the histogram of lca_p.
 type ScoreCount struct {
 	P    Number `json:"p"` // upper bound; the bucket before it has the lower one
 	Rows uint64 `json:"rows"`
+}
+
+// Episodes are those of the partitions that this process transforms, each by its last record.
+type Episodes struct {
+	Count  int              `json:"count"`  // that are open
+	Opened uint64           `json:"opened"` // by this process
+	Open   []episode.Record `json:"open"`   // at most 200, the newest first
+	Closed []episode.Record `json:"closed"` // the last 50, the newest first
 }
 
 // Names are what the pipeline of this process works on. What it does not have is empty.
@@ -180,6 +190,11 @@ func build(c Config, past *timeline, started time.Time) *Status {
 		st.LastCommit = &at
 	}
 	st.Scores = scoreCounts(s)
+	if said := s.Episodes.Said(); said != nil {
+		e := &Episodes{Opened: said[stats.EpisodeOpened], Closed: s.Episodes.Closed()}
+		e.Count, e.Open = s.Episodes.Open()
+		st.Episodes = e
+	}
 	for p, waited := range s.SinceCommit() {
 		st.SinceCommit[p.Stage] = max(st.SinceCommit[p.Stage], Number(waited.Seconds()))
 	}

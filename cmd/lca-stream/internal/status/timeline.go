@@ -177,7 +177,7 @@ func summary(s *Status, past []moment, now time.Time) string {
 	case !s.Ready.Ready:
 		return sentence("not working: " + s.Ready.Reason)
 	}
-	var parts []string
+	parts := openEpisodes(s.Episodes)
 	if s.Ready.Reason != "" {
 		parts = append(parts, s.Ready.Reason)
 	}
@@ -202,6 +202,17 @@ func summary(s *Status, past []moment, now time.Time) string {
 		parts = append(parts, share+" % of the rows were skipped by the learner, to keep up")
 	}
 	return sentence(strings.Join(append(parts, unusual(s, past, now)), "; "))
+}
+
+// openEpisodes says which episodes are open.
+func openEpisodes(e *Episodes) []string {
+	switch {
+	case e == nil || e.Count == 0:
+		return nil
+	case e.Count == 1 && len(e.Open) == 1:
+		return []string{"an episode is open: " + e.Open[0].Message}
+	}
+	return []string{fmt.Sprintf("%d episodes are open", e.Count)}
 }
 
 // structured is in how many directions structure has been found: none where every eigenvalue says that there is none, and one direction was kept all the same.
@@ -283,6 +294,8 @@ func unusual(s *Status, past []moment, now time.Time) string {
 	switch {
 	case len(said) == 0 && s.Learner != nil && len(s.Scores) == 0: // the transform in another process knows more
 		return "nothing unusual " + when + ", but rows are not scored here"
+	case len(said) == 0 && s.Episodes != nil && s.Episodes.Count > 0:
+		return "nothing else is unusual " + when
 	case len(said) == 0:
 		return "nothing unusual " + when
 	}

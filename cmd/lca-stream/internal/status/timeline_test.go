@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/internal/logs"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
 )
 
@@ -79,6 +80,10 @@ func TestSummary(t *testing.T) {
 			"3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; 1 row that the model expects once in 10,000 (0.2 expected) since this process began."},
 		"episodes": {Status{Ready: ready, Model: found, UptimeSeconds: day}, []moment{{episodes: 3}, {scored: 2000, episodes: 10}},
 			"3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; 7 episodes opened in the last hour."},
+		"an open episode": {Status{Ready: ready, Model: found, UptimeSeconds: day, Episodes: &Episodes{Count: 1, Open: []episode.Record{{Message: "press 7: vib_x went up at 10:14; 840 rows so far"}}}}, quiet,
+			"An episode is open: press 7: vib_x went up at 10:14; 840 rows so far; 3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing else is unusual in the last hour."},
+		"open episodes": {Status{Ready: ready, Model: found, UptimeSeconds: day, Episodes: &Episodes{Count: 3}}, []moment{{episodes: 3}, {episodes: 5}},
+			"3 episodes are open; 3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; 2 episodes opened in the last hour."},
 		"old trouble": {Status{Ready: ready, Model: found, UptimeSeconds: day, LastError: &logs.Trouble{Time: now.Add(-2 * time.Hour)}}, quiet,
 			"3 of 12 directions carry structure; 1.5 nats per row better than a Gaussian; nothing unusual in the last hour."},
 		"behind": {Status{Ready: ready, Model: found, UptimeSeconds: day, Rows: Rows{Learnt: 100, Skipped: 900}}, quiet,

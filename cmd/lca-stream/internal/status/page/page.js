@@ -168,6 +168,35 @@ function strangest(found) {
   }));
 }
 
+// episodes shows when each was open, and then each in words, those that are open first.
+function episodes(s) {
+  const e = s.episodes, all = e ? e.open.concat(e.closed) : [], most = 12;
+  $('card-episodes').hidden = !e;
+  if (!e) return;
+  put('episodes-about', (e.count ? `${whole(e.count)} open` : 'none is open') + `, ${whole(e.opened)} opened by this process; ` + 'stretches in which a series is unusual; lca-stream episodes show ID has more of each');
+  const timed = all.filter(r => r.from.time), now = Date.now(), end = r => r.type === 'episode_closed' ? Date.parse(r.to.time) : now;
+  const first = Math.min(now - 3600e3, ...timed.map(r => Date.parse(r.from.time))), last = Math.max(now, ...timed.map(end));
+  const x = t => 10 + (t - first) / (last - first) * 980, day = t => last - first > 864e5 ? new Date(t).toLocaleDateString('en-GB') + ' ' + clock(t) : clock(t);
+  const svg = $('episodes-time');
+  svg.toggleAttribute('hidden', !timed.length);
+  svg.replaceChildren(el('path', { class: 'axis', d: 'M10 20H990' }), el('text', { x: 10, y: 38 }, day(first)), el('text', { x: 990, y: 38, 'text-anchor': 'end' }, day(last)));
+  for (const r of timed.reverse()) { // those that are open over the others
+    const from = x(Date.parse(r.from.time));
+    svg.append(el('rect', { class: r.type === 'episode_closed' ? 'bar' : 'off', x: from.toFixed(1), y: 6, height: 14, width: Math.max(3, x(end(r)) - from).toFixed(1) }));
+  }
+  hover(svg, timed.map(r => ({ x: x((Date.parse(r.from.time) + end(r)) / 2), y: 13, text: r.message })));
+  $('episodes').replaceChildren(...all.slice(0, most).map(r => {
+    const li = document.createElement('li'), what = document.createElement('small'), why = document.createElement('div');
+    what.textContent = (r.type === 'episode_closed' ? '' : 'open: ') + r.message; what.title = r.id;
+    why.append(...r.causes.slice(0, 4).map(c => { const chip = document.createElement('span'); chip.className = 'chip'; chip.textContent = `${c.feature} ${c.direction}, ${short(c.before)} → ${short(c.now)}`; return chip }));
+    li.append(what, why);
+    return li;
+  }));
+  const more = e.count - e.open.slice(0, most).length;
+  if (more > 0) { const li = document.createElement('li'); li.textContent = `… and ${whole(more)} more that are open`; $('episodes').append(li) }
+}
+const short = v => v == null ? '–' : +v.toPrecision(3);
+
 function choice(c) {
   $('card-choice').hidden = !c;
   if (!c) return;
@@ -278,7 +307,7 @@ let latest = null, shown = -1;
 function show(s) {
   latest = s;
   document.body.className = '';
-  work(s); instances(s); counts(s); throughput(s.throughput); scores(s.scores);
+  work(s); episodes(s); instances(s); counts(s); throughput(s.throughput); scores(s.scores);
   const m = s.model, l = s.learner, nll = (l || m || {}).nll, gauss = (l || m || {}).gaussian_nll;
   put('nll', num(nll)); put('gnll', num(gauss)); put('gain', nll == null || gauss == null ? '–' : num(gauss - nll));
   const learns = l || s.warmup, none = s.models > 0 && !m; // of many models none is chosen
