@@ -166,6 +166,7 @@ type RecordError struct {
 	Offsets   int64  // number of offsets from Offset on, if a whole batch cannot be read; 0: this record only
 	Code      string // short and stable, such as "arrow_truncated": header lca-error-code and metric label
 	Err       error
+	Version   uint64 // of the model that has scored its rows, which are in their series although the message is set aside; 0: none has
 }
 
 // Error says where and why.

@@ -103,8 +103,11 @@ func (d DeadLetter) Place(partition int32) int32 { return partition % max(d.Part
 
 // message keeps key, value and headers byte for byte, and adds headers with the origin and the reason.
 func (d DeadLetter) message(m *source.Message, bad *source.RecordError) sink.Message {
-	headers := Carry(make([]source.Header, 0, len(m.Headers)+6), m.Headers, true)
+	headers := Carry(make([]source.Header, 0, len(m.Headers)+8), m.Headers, true)
 	headers = append(headers, d.Headers(m, bad.Code, logs.Plain(bad.Err.Error()))...)
+	if bad.Version > 0 {
+		headers = append(headers, Text(HeaderVersion, strconv.FormatUint(bad.Version, 10)))
+	}
 	return sink.Message{Topic: d.Topic, Partition: d.Place(m.Partition.ID), Key: m.Key, Value: m.Value, Headers: headers, Time: m.Time}
 }
 
@@ -179,6 +182,9 @@ func (d DeadLetter) Cut(dead sink.Message, m *source.Message) (sink.Message, boo
 	}
 	left[0] = Text(HeaderCut, CutAll)
 	dead.Key = nil
+	if version := source.LastHeader(dead.Headers, HeaderVersion); version != "" {
+		left = append(left, Text(HeaderVersion, version))
+	}
 	dead.Headers = append(d.Headers(m, source.LastHeader(dead.Headers, "lca-error-code"), why), left...)
 	return dead, true
 }

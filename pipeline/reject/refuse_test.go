@@ -37,7 +37,7 @@ func TestCutDeadLetterFits(t *testing.T) {
 	}
 	bad := &source.RecordError{
 		Partition: source.Partition{Topic: strings.Repeat("t", 249), ID: math.MaxInt32}, Offset: math.MaxInt64 - 1, Offsets: 1,
-		Code: strings.Repeat("c", longest), Err: errors.New(strings.Repeat("é", 5000)),
+		Code: strings.Repeat("c", longest), Err: errors.New(strings.Repeat("é", 5000)), Version: math.MaxUint64,
 	}
 	m := &source.Message{
 		Partition: bad.Partition, Offset: bad.Offset, Key: make([]byte, 5000), Value: make([]byte, 5000), Err: bad, Time: time.UnixMilli(math.MaxInt64 / 1_000_000),

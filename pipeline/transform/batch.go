@@ -522,6 +522,8 @@ func (t *Transform) become(ctx context.Context, p *pending, w *encode.Whitened) 
 		rows := w.Rows(p.first, p.last)
 		if value, rest, bad = t.encode(ctx, m, &rows); bad == nil {
 			t.tell(p, w)
+		} else if w.Recent != nil {
+			bad.Version = t.model.Version
 		}
 	case m.Record.NumRows() == 0:
 		t.counts.passed(reject.ReasonNoRows, 1)

@@ -2,7 +2,6 @@ package transform
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -29,12 +28,11 @@ func (t *Transform) Refuse(work pipeline.Work, index int, cause error) (pipeline
 		work.Messages[index] = dead
 		return work, nil
 	}
-	dead, err := t.setAside(m, reject.Bad(m, reject.CodeOutputTooLarge, cause))
+	bad := reject.Bad(m, reject.CodeOutputTooLarge, cause)
+	bad.Version, _ = strconv.ParseUint(source.LastHeader(work.Messages[index].Headers, reject.HeaderVersion), 10, 64)
+	dead, err := t.setAside(m, bad)
 	if err != nil {
 		return pipeline.Work{}, err
-	}
-	if version := source.LastHeader(work.Messages[index].Headers, reject.HeaderVersion); version != "" { // its rows were scored, and are in their series
-		dead.Headers = append(slices.Clip(dead.Headers), reject.Text(reject.HeaderVersion, version))
 	}
 	work.Messages[index] = dead
 	return work, nil

@@ -321,6 +321,34 @@ func TestScoresOfLastRowsOverFaults(t *testing.T) {
 	}
 }
 
+// A dead letter names the version that has scored its rows, if one has: they are in their series.
+func TestDeadLettersOfScoredRows(t *testing.T) {
+	w := newSeriesWorld(t, modelkey.By{}, false, reject.NullRow)
+	for i, value := range []string{`[{"a":1,"b":2,"c":3,"lca_score":4}]`, `[{"a":1,"b":2,"c":3},{"a":1,"b":2,"c":3}]`, `[{"a":1,"b":2,"c":null}]`, `none`} {
+		w.input[i] = fixtures.Decoded(fixtures.Events, int64(i)*seriesOffsets, sink.Message{Topic: "events", Value: []byte(value), Headers: []source.Header{reject.Text("content-type", "application/json")}})
+	}
+	stage, one := w.stage(reject.NullRow, 0)
+	one.Output.Passthrough = true
+	w.adopt(one, 0)
+	work, err := stage.Do(t.Context(), w.batch(0, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := map[string]string{}
+	for _, m := range work.Messages {
+		if m.Topic != "states" {
+			versions[m.Topic+fixtures.Header(m, reject.HeaderSourceOffset)] = fixtures.Header(m, reject.HeaderVersion)
+		}
+	}
+	at := func(i int) string { return fmt.Sprint(i * seriesOffsets) }
+	if want := map[string]string{"dead" + at(0): "1", "out" + at(1): "1", "out" + at(2): "1", "dead" + at(3): ""}; !maps.Equal(versions, want) {
+		t.Errorf("%v, want %v", versions, want)
+	}
+	if rows := one.series.all[seriesNull].Rows; rows != 3 {
+		t.Errorf("%d rows are in the series", rows)
+	}
+}
+
 // Offsets that were set back drop the states of rows that come again, and keep those of series that had no row since.
 func TestStatesAfterAReset(t *testing.T) {
 	w := newSeriesWorld(t, modelkey.By{Place: modelkey.Key}, false, reject.NullRow)

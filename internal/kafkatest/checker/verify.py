@@ -23,9 +23,6 @@ OPEN_TXN ALARM_DUP ALARM_WRONG EPISODE_LOST EPISODE_DUP EPISODE_WRONG""".split()
 # The largest relative error of y (by row) and of the score: a few hundred roundings of float32.
 TOLERANCE = 1e-5
 
-# Why a good message may be set aside.
-TOO_LARGE = b"output_too_large"
-
 # The largest error of a gain, as a share of it, or of what matters of a gain in nats.
 WHY_TOLERANCE, WHY_LEAST = 1e-4, 1e-2
 
@@ -482,10 +479,10 @@ def check_recent(where, source, x, y, after, chosen, options, r):
 
 
 def note_unseen(dead, inputs, models, options, r):
-    """Messages of which the output was too large are in the series of their rows, where they name a version that scored them."""
+    """Messages that were set aside after a version that they name has scored their rows, which are in their series."""
     for rec in dead:
         headers = dict(rec["headers"])
-        if headers.get("lca-error-code") != TOO_LARGE or "lca-model-version" not in headers:
+        if "lca-model-version" not in headers:
             continue
         at = int(headers["lca-source-partition"]), int(headers["lca-source-offset"])
         chosen = models.get(id_of(inputs[at], options), {}).get(int(headers["lca-model-version"])) if at in inputs else None
@@ -611,6 +608,6 @@ def check_dead(records, inputs, kinds, r):
         own = [h for h in rec["headers"] if not h[0].startswith("lca-")]
         if (rec["value"], rec["key"], own) != (source["value"], source["key"], [h for h in source["headers"]]):
             r.fault("DLQ_CHANGED", f"{where}: value, key or headers differ from the input's")
-        if kinds[at] != "bad" and headers.get("lca-error-code") != TOO_LARGE:
+        if kinds[at] != "bad" and "lca-model-version" not in headers:
             r.fault("DLQ_GOOD", f"{where}: input {at} is good")
     return seen
