@@ -270,7 +270,7 @@ func (o *Output) Pieces(dst [][]byte, rec arrow.Record, w *Whitened) (pieces [][
 
 // plain collects the buffers of a message in the order of the format. It is false for a message that is not flat.
 func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
-	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && (w.Recent == nil || w.NoRecent != nil || hasNaN(w.RecentP)) || o.config.Why > 0 || o.config.Models || o.config.Episode || !allValid(w.Invalid) {
+	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && (w.Recent == nil || w.NoRecent != nil || hasNaN(w.RecentP)) || o.config.Why > 0 || o.config.Models || w.Episode != nil || !allValid(w.Invalid) {
 		return false
 	}
 	o.parts = o.parts[:0]
@@ -299,6 +299,14 @@ func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
 	}
 	if o.config.Recent {
 		o.parts = append(o.parts, nil, arrow.Float32Traits.CastToBytes(w.Recent), nil, arrow.Float32Traits.CastToBytes(w.RecentP))
+	}
+	if o.config.Episode { // all rows are null: no bit is set, and no text has a byte
+		n := int(rec.NumRows())
+		ends := arrow.Int32SizeBytes * (n + 1)
+		if len(o.noEpisodes) < ends {
+			o.noEpisodes = make([]byte, ends) // never written to
+		}
+		o.parts = append(o.parts, o.noEpisodes[:bitmapBytes(n)], o.noEpisodes[:ends], nil)
 	}
 	if o.config.Imputed {
 		o.parts = append(o.parts, nil, arrow.Int16Traits.CastToBytes(o.imputed(w, int(rec.NumRows()))))

@@ -63,15 +63,17 @@ type Output struct {
 	writer  *ipc.Writer
 	stream  payloads
 
-	zeros    []float32     // numbers of a message without a model
-	unfilled []int16       // of a message without a row that was filled
-	columns  []float32     // y transposed, for LayoutColumns
-	valid    []byte        // validity bitmap of the current message
-	none     []byte        // validity bitmap of a column without values
-	why      whyColumn     // lca_why of the current message
-	models   modelColumns  // lca_model and lca_version of the current message
-	episodes texts         // lca_episode of the current message
-	arrays   []arrow.Array // columns of the current message
+	zeros    []float32    // numbers of a message without a model
+	unfilled []int16      // of a message without a row that was filled
+	columns  []float32    // y transposed, for LayoutColumns
+	valid    []byte       // validity bitmap of the current message
+	none     []byte       // validity bitmap of a column without values
+	why      whyColumn    // lca_why of the current message
+	models   modelColumns // lca_model and lca_version of the current message
+	episodes texts        // lca_episode of the current message
+
+	noEpisodes []byte        // zeros
+	arrays     []arrow.Array // columns of the current message
 
 	layouts flatipc.Layouts // of messages of the schema seen last
 	parts   [][]byte        // the buffers of the current message

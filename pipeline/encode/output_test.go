@@ -297,6 +297,36 @@ func TestOutputOfTexts(t *testing.T) {
 	}
 }
 
+// Messages without an episode are copied together, and are those of the Arrow library, whatever came before.
+func TestOutputOfEpisodes(t *testing.T) {
+	config := OutputConfig{Score: true, P: true, Episode: true}
+	used, none := NewOutput(config), 0
+	for i, n := range []int{1, 1, 9, 9, 1, 9, 64, 9, 0, 64, 64, 1} {
+		in := jsonRecord(t, arrow.PrimitiveTypes.Float32, "a", "["+strings.TrimSuffix(strings.Repeat("1,", n), ",")+"]")
+		w := &Whitened{K: 1, Y: make([]float32, n), Score: make([]float32, n), P: make([]float32, n), Invalid: make([]minibatch.Reason, n)}
+		if i%4 == 2 {
+			w.Episode = make([]string, n)
+			w.Episode[n/2] = "m/0/~/1.0"
+			none--
+		}
+		got, err := used.Append(nil, in, w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := NewOutput(config).Append(nil, in, w)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("message %d of %d rows: another one than the library's, %v", i, n, err)
+		}
+		column := fixtures.ReadStream(t, got).Column(3).(*array.String)
+		if column.Len() != n || column.NullN() != n && (w.Episode == nil || column.NullN() != n-1 || column.Value(n/2) != "m/0/~/1.0") {
+			t.Errorf("message %d: %v", i, column)
+		}
+	}
+	if used.layouts.Empty() || none == 0 {
+		t.Error("no message was copied together, or none had an episode")
+	}
+}
+
 func BenchmarkOutput(b *testing.B) {
 	for _, n := range []int{1, 100, 1000} {
 		b.Run(fmt.Sprintf("%dx64", n), func(b *testing.B) {
