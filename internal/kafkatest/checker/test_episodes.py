@@ -108,13 +108,15 @@ def told(rows, name, key):
         usual = [r["score"] <= first["usual"] for r in rows[i + 1:]]
         ends = [j for j in range(len(usual)) if j >= 29 and all(usual[j - 29: j + 1]) or sum(usual[max(0, j - 199): j + 1]) > 100]
         i = begin + 1 + ends[0] if ends else len(rows)
-        own, said, seq = rows[begin: i + bool(ends)], first["time"], 0
+        own, said, seq, updated = rows[begin: i + bool(ends)], first["time"], 0, False
         id = f"{key}/{first['offset']}.{first['row']}"
         for j, r in enumerate(own):
             so_far = own[: j + 1]
             before = own[j - 1]["score"] > own[j - 1]["level"]
             closes = bool(ends) and j == len(own) - 1
-            if closes or j == 0 or r["score"] > r["level"] and not before and r["time"] - said >= 60_000:
+            soon = not updated and j >= 30 and r["score"] > first["usual"]  # once more, when more is known
+            if closes or j == 0 or (r["score"] > r["level"] and not before or soon) and r["time"] - said >= 60_000:
+                updated = updated or j > 0
                 peak = max(so_far, key=lambda s: s["score"])
                 to = max((k for k, s in enumerate(so_far) if s["score"] > first["usual"] or k == 0))
                 place = lambda s: {"offset": s["offset"], "row": s["row"], "time": time_of(s["time"])}
@@ -474,16 +476,16 @@ class Reasons(unittest.TestCase):
         self.assertEqual((p.told[1]["version"], p.series["a"].rows.rows), (1, 51))
 
     def test_no_timestamps(self):
-        """Rows count instead: 1000 between two records, and 100,000 at most."""
+        """Rows count instead: 30 to the second record, 1000 between others, and 100,000 at most."""
         e = episodes.Episode((0, 0, None), 1.0, False, 0.5, "m")
-        said = [(i, s) for i in range(2500) if (s := e.step((i, 0, None), 2.0 if i % 2 == 0 else 0.9, None, 1.0))]
-        self.assertEqual(said, [(0, "opened"), (1000, "updated"), (2000, "updated")])
+        said = [(i, s) for i in range(3000) if (s := e.step((i, 0, None), 2.0 if i % 2 == 0 else 0.9, None, 1.0))]
+        self.assertEqual(said, [(0, "opened"), (30, "updated"), (1030, "updated"), (2030, "updated")])
         e = episodes.Episode((0, 0, None), 1.0, False, 0.5, "m")
-        self.assertEqual([i for i in range(100_100) if e.step((i, 0, None), 2.0, None, 1.0)], [0, 100_000])
+        self.assertEqual([i for i in range(100_100) if e.step((i, 0, None), 2.0, None, 1.0)], [0, 30, 100_030])
 
     def test_daily(self):
         e, hour = episodes.Episode((0, 0, 0), 1.0, False, 0.5, "m"), 3600 * 10**9
-        self.assertEqual([i for i in range(0, 40 * 60 * 2) if e.step((i, 0, i * hour // 120), 2.0, None, 1.0)], [0, 24 * 120])
+        self.assertEqual([i for i in range(0, 40 * 60 * 2) if e.step((i, 0, i * hour // 120), 2.0, None, 1.0)], [0, 30, 24 * 120 + 30])
 
     def test_names(self):
         """A series without a value, of bytes that are no text, and of a long value."""
