@@ -47,6 +47,9 @@ func TestCutDeadLetterFits(t *testing.T) {
 	dead := d.message(m, bad)
 	var sizes []int
 	for ok := true; ok; dead, ok = d.Cut(dead, m) {
+		if version := source.LastHeader(dead.Headers, HeaderVersion); version != "18446744073709551615" {
+			t.Errorf("after %d cuts it was scored by %q", len(sizes), version)
+		}
 		sizes = append(sizes, recordbatch.Size([]recordbatch.Record{{Key: dead.Key, Value: dead.Value, Headers: dead.Headers, Timestamp: dead.Time.UnixMilli()}}))
 	}
 	if n := len(sizes); n != 4 || sizes[n-1] > DeadLetterBytes || sizes[n-1] < DeadLetterBytes/2 {

@@ -448,6 +448,14 @@ SPOILED = [
     ("good one in the dead letters", lambda h: (both(h), h["output"].pop(0)), {"DLQ_GOOD"}),
     ("dead letter changed", lambda h: h["dead"][0].update(value=b"rubbisch"), {"DLQ_CHANGED"}),
     ("dead letter without its header", lambda h: header(h["dead"][0], "own", None), {"DLQ_CHANGED"}),
+    ("dead letter cut", lambda h: cut(h, b"value", b""), set()),
+    ("dead letter cut to its headers", lambda h: (cut(h, b"value,key,headers", b""), header(h["dead"][0], "lca-error", b"")), set()),
+    ("dead letter cut, with a value", lambda h: cut(h, b"value", b"rub"), {"DLQ_CHANGED"}),
+    ("dead letter cut of another value", lambda h: (cut(h, b"value", b""), header(h["dead"][0], "lca-original-crc32c", b"00000000")), {"DLQ_CHANGED"}),
+    ("dead letter cut without its size", lambda h: (cut(h, b"value", b""), header(h["dead"][0], "lca-original-size", None)), {"DLQ_CHANGED"}),
+    ("dead letter cut of something else", lambda h: cut(h, b"key", b""), {"DLQ_CHANGED"}),
+    ("dead letter without a sentence", lambda h: header(h["dead"][0], "lca-error", b""), {"NO_HEADER"}),
+    ("dead letter without a source, of rows that were scored", lambda h: (header(h["dead"][0], "lca-source-offset", None), h["dead"][0]["headers"].append(("lca-model-version", b"100"))), {"NO_HEADER", "LOSS"}),
     ("dead letter without a reason", lambda h: header(h["dead"][0], "lca-error-code", None), {"NO_HEADER"}),
     ("dead letter of nothing", lambda h: header(h["dead"][0], "lca-source-offset", b"999"), {"UNKNOWN_SRC", "LOSS"}),
     ("dead letter without a source", lambda h: header(h["dead"][0], "lca-source-partition", None), {"NO_HEADER", "LOSS"}),
@@ -584,6 +592,16 @@ def both(h):
     dead.update(value=source["value"], key=source["key"])
     header(dead, "lca-source-offset", b"0")
     h["dead"].insert(0, dead)
+
+
+def cut(h, what, value):
+    dead = h["dead"][0]
+    whole = dead["value"]
+    if what != b"value":
+        dead["key"] = None
+        dead["headers"] = [(k, v) for k, v in dead["headers"] if k.startswith("lca-")]
+    dead["headers"] += [("lca-cut", what), ("lca-original-size", b"%d" % len(whole)), ("lca-original-crc32c", b"%08x" % google_crc32c.value(whole))]
+    dead["value"] = value
 
 
 def bad_passed(h):

@@ -8,6 +8,7 @@ import collections
 import functools
 import json
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 
@@ -484,8 +485,11 @@ def note_unseen(dead, inputs, models, options, r):
         headers = dict(rec["headers"])
         if "lca-model-version" not in headers:
             continue
-        at = int(headers["lca-source-partition"]), int(headers["lca-source-offset"])
-        chosen = models.get(id_of(inputs[at], options), {}).get(int(headers["lca-model-version"])) if at in inputs else None
+        try:
+            at = int(headers["lca-source-partition"]), int(headers["lca-source-offset"])
+            chosen = models.get(id_of(inputs[at], options), {}).get(int(headers["lca-model-version"]))
+        except (KeyError, ValueError):  # check_dead says so
+            continue
         if chosen is not None and chosen.recent is not None and options.recent:
             r.partitions[at[0]].unseen[at[1]] = functools.partial(follow, inputs[at], chosen, options, r)
 
@@ -590,6 +594,22 @@ def known(identity, options):
     return identity.startswith(options.model_id + "/") if options.by_key else identity == options.model_id
 
 
+CUT_ALL = b"value,key,headers"
+
+# What is left of a message in its dead letter, by what its topic was too small for.
+CUTS = {
+    None: lambda source: (source["value"], source["key"], list(source["headers"])),
+    b"value": lambda source: (b"", source["key"], list(source["headers"])),
+    CUT_ALL: lambda source: (b"", None, []),
+}
+
+
+def measured(value, headers):
+    """Whether a cut dead letter says what its value was."""
+    said = headers.get("lca-original-size"), headers.get("lca-original-crc32c")
+    return said == (b"%d" % len(value), b"%08x" % google_crc32c.value(value))
+
+
 def check_dead(records, inputs, kinds, r):
     seen = collections.Counter()
     for rec in records:
@@ -597,7 +617,8 @@ def check_dead(records, inputs, kinds, r):
         at, headers = source_of(rec, r, "dead letter")
         if at is None:
             continue
-        if not headers.get("lca-error-code") or not headers.get("lca-error") or not headers.get("lca-source-timestamp"):
+        cut = headers.get("lca-cut")
+        if not headers.get("lca-error-code") or not headers.get("lca-error") and cut != CUT_ALL or not headers.get("lca-source-timestamp"):
             r.fault("NO_HEADER", f"{where} does not say why")
         if at not in inputs:
             r.fault("UNKNOWN_SRC", f"{where} names input {at}, which does not exist")
@@ -606,7 +627,8 @@ def check_dead(records, inputs, kinds, r):
         r.dead_letters += 1
         source = inputs[at]
         own = [h for h in rec["headers"] if not h[0].startswith("lca-")]
-        if (rec["value"], rec["key"], own) != (source["value"], source["key"], [h for h in source["headers"]]):
+        left = CUTS[cut](source) if cut in CUTS else None
+        if (rec["value"], rec["key"], own) != left or cut and not measured(source["value"], headers):
             r.fault("DLQ_CHANGED", f"{where}: value, key or headers differ from the input's")
         if kinds[at] != "bad" and "lca-model-version" not in headers:
             r.fault("DLQ_GOOD", f"{where}: input {at} is good")
