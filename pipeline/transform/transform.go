@@ -251,7 +251,7 @@ type engine struct {
 	workspace lca.Workspace // of the scorers of KeyedTransform
 }
 
-// adopt prepares for a model that has come since the last batch; nil: there is none yet.
+// adopt prepares for a model that has come since the last batch; nil: there is none yet, though the engine may have worked with that of another.
 func (e *engine) adopt(c *TransformConfig, m *stats.PublishedModel) error {
 	if e.output == nil {
 		if err := c.checkChoices(); err != nil {
@@ -260,7 +260,10 @@ func (e *engine) adopt(c *TransformConfig, m *stats.PublishedModel) error {
 		e.output, e.json = encode.NewOutput(c.Output), encode.NewJSONOutput(c.Output)
 		e.named = encode.NewRegisteredOutput(&c.Output, c.Registry, c.Topic, &c.Engines.registered)
 	}
-	if m == nil || m == e.model {
+	if m == nil {
+		e.model = nil
+	}
+	if m == e.model {
 		return nil
 	}
 	view, err := m.Model.View(lca.CoordinatesAligned, c.Components)
