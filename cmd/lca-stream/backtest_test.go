@@ -231,17 +231,18 @@ func must(t *testing.T, dir string, args ...string) []byte {
 	return out
 }
 
-// With model.by the rows of a value have the scores of a file that has no others.
+// With model.by the rows of a value have the scores of a file that has no others, also where one has a model before the next has any.
 func TestBacktestByKey(t *testing.T) {
 	t.Parallel()
 	dir := backtestFiles(t)
-	for _, by := range [][]string{{"--key", "machine", "--set", "model.by=key"}, {"--set", "model.by=column:machine"}} {
-		args := append([]string{"--features", "a,b,c", "--until", "2026-01-01T05:00:00Z", "--time", "at"}, by...)
+	const until = "--until=2026-01-01T05:00:00Z"
+	for _, by := range [][]string{{until, "--key", "machine", "--set", "model.by=key"}, {until, "--set", "model.by=column:machine"}, {"--set", "model.by=column:machine"}} {
+		args := append([]string{"--features", "a,b,c", "--time", "at"}, by...)
 		_, all := backtested(t, dir, append(args, "rows.csv")...)
 		for m, name := range []string{"m0", "m1"} {
 			_, one := backtested(t, dir, append(args, name+".csv")...)
 			for i := range int(one.NumRows()) {
-				for _, column := range []string{"lca", "lca_score", "lca_version", "lca_model"} {
+				for _, column := range []string{"lca", "lca_score", "lca_recent_score", "lca_version", "lca_model"} {
 					a, b := all.Column(all.Schema().FieldIndices(column)[0]), one.Column(one.Schema().FieldIndices(column)[0])
 					if k := int64(2*i + m); !array.SliceEqual(a, k, k+1, b, int64(i), int64(i+1)) {
 						t.Fatalf("%v: row %d of %s: %s is %s, and %s in a file of its own", by, i, name, column, a.ValueStr(int(k)), b.ValueStr(i))

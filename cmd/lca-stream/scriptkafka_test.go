@@ -71,18 +71,22 @@ func produce(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 }
 
-// rows FILE N columns|list|machine|eight|steps: N JSON objects, a line each, of two clusters in the first of four numbers: in
-// columns s0 … s3, or in one list column, embedding. A machine has an id, a counter, a regime and a setpoint, too;
+// rows FILE N columns|warm|list|machine|eight|steps: N JSON objects, a line each, of two clusters in the first of four numbers: in
+// columns s0 … s3, which are higher by 100 in warm, or in one list column, embedding. A machine has an id, a counter, a regime and a setpoint, too;
 // eight has the columns s0 … s7; steps has a column wanted as well, which changes every 250 rows.
 func rows(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
-		ts.Fatalf("usage: rows file n columns|list|machine|eight|steps")
+		ts.Fatalf("usage: rows file n columns|warm|list|machine|eight|steps")
 	}
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)
 	layout := `{"s0":%.4f,"s1":%.4f,"s2":%.4f,"s3":%.4f}`
 	if args[2] == "list" {
 		layout = `{"embedding":[%.4f,%.4f,%.4f,%.4f]}`
+	}
+	warm := 0.
+	if args[2] == "warm" {
+		warm = 100
 	}
 	rnd := rand.New(rand.NewPCG(1, uint64(n)))
 	var text strings.Builder
@@ -97,7 +101,7 @@ func rows(ts *testscript.TestScript, neg bool, args []string) {
 		if args[2] == "eight" {
 			layout = fmt.Sprintf(`{"s4":%.4f,"s5":%.4f,"s6":%.4f,"s7":%.4f,`, rnd.NormFloat64(), rnd.NormFloat64(), rnd.NormFloat64(), rnd.NormFloat64()) + layout[1:]
 		}
-		fmt.Fprintf(&text, layout+"\n", 9*float64(rnd.IntN(2))+rnd.NormFloat64(), 5*rnd.NormFloat64(), rnd.NormFloat64(), 3*rnd.NormFloat64())
+		fmt.Fprintf(&text, layout+"\n", warm+9*float64(rnd.IntN(2))+rnd.NormFloat64(), warm+5*rnd.NormFloat64(), warm+rnd.NormFloat64(), warm+3*rnd.NormFloat64())
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text.String()), 0o644))
 }

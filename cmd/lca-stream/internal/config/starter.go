@@ -3,13 +3,25 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/lca-stream/lca-stream/lca"
 )
 
 // Starter is what a first configuration says; everything else stays at its default. The preset is named all the same, because a
-// reader who wants scores must know that there is another.
+// reader must know that there is another.
 type Starter struct {
-	Config  *Config  // section kafka, how source reads values, source.topic, source.features, transform.column, transform.format and transform.series are taken from it
+	// Section kafka, how source reads values, source.topic, source.features, lca.preset, model.by, transform.column, transform.format and
+	// transform.series are taken from it.
+	Config  *Config
 	LeftOut []string // why columns are no features, a line each; they become comments
+	By      string   // why model.by is what it is; it becomes a comment
+}
+
+// StartFor sets what a Starter takes that scores need, or clustering.
+func (c *Config) StartFor(clustering bool) {
+	if c.LCA.Preset = lca.PresetDensity; clustering {
+		c.LCA.Preset = lca.PresetMetric
+	}
 }
 
 // PasswordVariable and RegistryVariable are the environment variables that a Starter names in place of passwords and
@@ -37,13 +49,12 @@ func (s Starter) String() string {
 	for _, how := range []string{"source.format", "source.schema_file", "source.registry."} {
 		s.changed(&b, "source", how, RegistryVariable)
 	}
-	b.WriteString("\nlca:\n  preset: metric   # for clustering and neighbours; for scores of how unusual a row is: density\n")
-	for _, t := range []struct{ section, suffix, more string }{
-		{"snapshot", "-models", "  model_id: " + quote(topic) + "\n"},
-		{"checkpoint", "-checkpoints", ""},
-		{"transform", "-whitened", s.column()},
-		{"dead_letter", "-rejected", ""},
-	} {
+	preset := s.Config.LCA.Preset
+	fmt.Fprintf(&b, "\nlca:\n  preset: %v   # %s\n", preset, presetsFor[preset])
+	if by := s.Config.Model.By; by.Keyed() {
+		fmt.Fprintf(&b, "\nmodel:\n  # %s\n  by: %s\n", s.By, quote(by.String()))
+	}
+	for _, t := range s.topics() {
 		fmt.Fprintf(&b, "\n%s:\n  topic: %s\n%s", t.section, quote(topic+t.suffix), t.more)
 		if t.section == "transform" {
 			s.changed(&b, t.section, "transform.format", "")
@@ -51,6 +62,28 @@ func (s Starter) String() string {
 		}
 	}
 	return b.String()
+}
+
+// presetsFor says what presets are for.
+var presetsFor = map[lca.Preset]string{
+	lca.PresetMetric:  "for clustering and neighbours; for scores of how unusual a row is: density",
+	lca.PresetDensity: "for scores of how unusual a row is; for clustering and neighbours: metric",
+}
+
+type starterTopic struct{ section, suffix, more string }
+
+// topics are ours. Episodes are told where scores are wanted.
+func (s Starter) topics() []starterTopic {
+	topics := []starterTopic{
+		{"snapshot", "-models", "  model_id: " + quote(s.Config.Source.Topic) + "\n"},
+		{"checkpoint", "-checkpoints", ""},
+		{"transform", "-whitened", s.column()},
+	}
+	if s.Config.LCA.Preset == lca.PresetDensity {
+		budget := s.Config.Alarms.Budget
+		topics = append(topics, starterTopic{"alarms", "-alarms", "  budget: " + (&budgetValue{&budget}).String() + "   # false episodes that you can live with\n"})
+	}
+	return append(topics, starterTopic{"dead_letter", "-rejected", ""})
 }
 
 // changed writes the settings of a prefix that are not at their defaults, and the brokers in any case. section is the one that

@@ -18,6 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 )
 
 // InitCommand is `lca-stream init`.
@@ -27,7 +28,8 @@ func InitCommand(p *app.Program) *cobra.Command {
 		Short: "Look at a topic, propose its features and write a short configuration",
 		Long: `Reads the newest messages of a topic, proposes the features, and writes a configuration that lint accepts.
 Labels, ids, constants and times are left out, each with its reason as a comment. Names tell, and values
-do where there are 100 of them. Nothing is created or committed: read the file before you use it.
+do where there are 100 of them. Where keys come again, the rows of each are a series, and where keys explain
+most of what rows vary by, each has a model of its own (model.by). Nothing is created or committed: read the file before you use it.
 
 The table of the columns goes to standard error if the configuration goes to standard output.`,
 		Example: `  lca-stream init plant.sensors --brokers kafka-1:9092,kafka-2:9092 -o stream.yaml
@@ -37,10 +39,15 @@ The table of the columns goes to standard error if the configuration goes to sta
 	o := p.ConfigFlags(c)
 	o.BrokersFlag(c)
 	output := c.Flags().StringP("output", "o", "", "new `FILE` to write; default: standard output")
+	purpose := c.Flags().String("for", forScores, "`PURPOSE`: scores, of rows and of episodes in which they are unusual, or clustering")
+	app.Choices(c, "for", forScores, forClustering)
 	n := c.Flags().IntP("messages", "n", 0, "most `MESSAGES` of each partition, 1 … 10000; default: 200, and more where they have fewer than 2000 rows")
 	c.PreRunE = func(*cobra.Command, []string) error {
 		if c.Flags().Changed("messages") && (*n < 1 || *n > 10000) {
 			return fmt.Errorf("-n is %d; want 1 … 10000", *n)
+		}
+		if *purpose != forScores && *purpose != forClustering {
+			return fmt.Errorf("--for is %q; want %s or %s", *purpose, forScores, forClustering)
 		}
 		return o.Reached()
 	}
@@ -51,6 +58,8 @@ The table of the columns goes to standard error if the configuration goes to sta
 		}
 		defer s.Close()
 		s.Config.Source.Topic, s.Config.Source.Features = args[0], nil
+		s.Config.Model.By, s.Config.Transform.Series = modelkey.By{}, config.SeriesAuto
+		s.Config.StartFor(*purpose == forClustering)
 		text, err := propose(ctx, s, int64(*n), reportTo(p, *output))
 		if err != nil {
 			return err
@@ -58,6 +67,12 @@ The table of the columns goes to standard error if the configuration goes to sta
 		return writeNew(p, *output, text)
 	})
 }
+
+// What a configuration is for.
+const (
+	forScores     = "scores"
+	forClustering = "clustering"
+)
 
 // reportTo is where init puts what it has found.
 func reportTo(p *app.Program, output string) io.Writer {
@@ -117,7 +132,6 @@ func propose(ctx context.Context, s *system.System, messages int64, report io.Wr
 	}
 	s.Config.Source.Features = features
 	s.Config.Transform.Column = freeColumn(s.Config.Transform.Column, &i.survey)
-	s.Config.Transform.Series = i.series()
 	used := newInspection(s.Config, io.Discard) // by these names, as run reads it
 	if err := newestMessages(ctx, s, topic, messages, used.message); err != nil {
 		return "", err
@@ -131,19 +145,40 @@ func propose(ctx context.Context, s *system.System, messages int64, report io.Wr
 	if used.wasted > 0 {
 		fmt.Fprintf(report, "\n%s of %d lack a feature, and source.on_invalid says what becomes of them; leave out what is null too often.\n", plural.Count(used.wasted, "row"), used.allRows)
 	}
-	if n := i.repeated(); n > 0 {
-		fmt.Fprintf(report, "\nThe newest messages have %d keys, and the rows of each are a series. If each is a machine, a tenant or a product that should have a model of its own, add model: {by: key} before `topics init`.\n", n)
+	s.Config.Transform.Series = i.series()
+	by, err := seriesOf(ctx, s, topic, messages, used.features)
+	if err != nil {
+		return "", err
 	}
-	if name, n := i.survey.Tall(); name != "" {
-		fmt.Fprintf(report, "\nThe rows are of %d values of %s, one after the other, and those of each are a series. If each should have a model of its own, add model: {by: %q} before `topics init`.\n", n, terminal.Name(name), "column:"+name)
-	}
-	starter := config.Starter{Config: s.Config, LeftOut: leftOut}
+	starter := config.Starter{Config: s.Config, LeftOut: leftOut, By: i.reportSeries(report, s, by)}
 	text := starter.String()
 	_, err = config.Load(config.Input{File: "-", Stdin: strings.NewReader(text), Getenv: func(string) (string, bool) { return "x", true }})
 	if err != nil {
 		return "", fmt.Errorf("topic %s: the names made of it cannot be used, write the configuration by hand: %w", topic, err)
 	}
 	return text, nil
+}
+
+// reportSeries says whose rows are a series. Where the values explain the rows it sets model.by, and returns why.
+func (i *inspection) reportSeries(report io.Writer, s *system.System, by *between) string {
+	name, n := i.survey.Tall()
+	if name == "" {
+		n = i.repeated()
+	}
+	if n == 0 || by == nil {
+		return ""
+	}
+	whose := fmt.Sprintf("The newest messages have %d keys, and the rows of each are a series.", n)
+	if name != "" {
+		whose = fmt.Sprintf("The rows are of %d values of %s, one after the other, and those of each are a series.", n, terminal.Name(name))
+	}
+	if why := by.explains(); why != "" {
+		s.Config.Model.By, s.Config.Transform.Series = by.by, config.SeriesAuto
+		fmt.Fprintf(report, "\n%s %s: each has a model of its own.\n", whose, why)
+		return why
+	}
+	fmt.Fprintf(report, "\n%s If each is a machine, a tenant or a product that should have a model of its own, add model: {by: %s} before `topics init`.\n", whose, by.by)
+	return ""
 }
 
 // series returns which rows are a series: those of one value where values come again and again, and otherwise those of a partition.
