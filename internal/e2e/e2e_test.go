@@ -85,6 +85,7 @@ func TestKillNine(t *testing.T) {
 			for _, command := range c.programs {
 				programs = append(programs, s.program(command))
 			}
+			open := 0 // episodes, when the transform was killed
 			for kill := range c.kills {
 				for _, p := range programs {
 					// A kill counts only if work was committed since the last one.
@@ -97,6 +98,9 @@ func TestKillNine(t *testing.T) {
 						p.killInside(s.topic("snap"))
 					default:
 						p.killInside(s.topic("out"))
+					}
+					if p.args[0] != "learn" {
+						open += s.openEpisodes()
 					}
 					p.start()
 				}
@@ -116,6 +120,9 @@ func TestKillNine(t *testing.T) {
 				t.Errorf("%d rows have features that were filled", v.ImputedRows)
 			}
 			s.toldEpisodes(v)
+			if open == 0 {
+				t.Error("no episode was open at a kill")
+			}
 			if v.Aborted == 0 {
 				t.Error("no kill hit an open transaction of the transform")
 			}

@@ -5,6 +5,7 @@ package e2e_test
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"log"
@@ -369,6 +370,22 @@ func (s *stream) toldEpisodes(v kafkatest.Verdict) {
 	if v.Alarms["episode_opened"] < 10 || v.Alarms["episode_updated"] == 0 || v.Alarms["episode_closed"] < 5 || v.EpisodeRows < 200 {
 		s.t.Errorf("too few episodes: %v, %d rows", v.Alarms, v.EpisodeRows)
 	}
+}
+
+// openEpisodes is how many episodes have been told of, and are not closed.
+func (s *stream) openEpisodes() int {
+	s.t.Helper()
+	open := map[string]bool{}
+	for _, r := range s.ReadCommitted(s.t, s.topic("alarms")) {
+		var e struct{ Type, ID string }
+		if err := json.Unmarshal(r.Value, &e); err != nil {
+			s.t.Fatalf("%v: %s", err, r.Value)
+		}
+		if delete(open, e.ID); e.Type == "episode_opened" || e.Type == "episode_updated" {
+			open[e.ID] = true
+		}
+	}
+	return len(open)
 }
 
 func lastLines(path string, n int) string {
