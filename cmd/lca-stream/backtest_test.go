@@ -147,6 +147,10 @@ func TestBacktest(t *testing.T) {
 		sameColumn(t, name, "lca_score", got, want)
 		sameColumn(t, name, "lca", got, want)
 		sameColumn(t, name, "at", got, want)
+		sameColumn(t, name, "lca_episode", got, want)
+	}
+	if episodes := want.Column(want.Schema().FieldIndices("lca_episode")[0]); episodes.NullN() == 0 || episodes.NullN() == episodes.Len() {
+		t.Errorf("%d rows of %d are in no episode", episodes.NullN(), episodes.Len())
 	}
 	_, got := backtested(t, dir, "short.csv", "long.csv", "--features", "a,b,c")
 	sameColumn(t, "two files", "lca_score", got, want)
@@ -214,7 +218,7 @@ func TestBacktestLabels(t *testing.T) {
 	if text, err := os.ReadFile(filepath.Join(dir, "episodes.json")); err != nil || json.Unmarshal(text, &episodes) != nil {
 		t.Fatalf("%q, %v", text, err)
 	}
-	if len(episodes) != 1 || episodes[0].From.Row != 1400 || episodes[0].Type != episode.Opened { // the fault, to the end of the rows
+	if len(episodes) != 1 || episodes[0].From.Row != 1400 || episodes[0].To.Row != 1499 || episodes[0].Type != episode.Updated { // the fault, to the end of the rows
 		t.Errorf("%+v", episodes)
 	}
 	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--labels", "faulty")); !strings.HasSuffix(said, " late at the median\n1 fault in the labels: AP 1, AUC 1 of lca_recent_score\n") {

@@ -35,6 +35,9 @@ type Offline struct {
 // Watch has episodes told at the budget of rates, which know the rows by the offsets of their places.
 func (o *Offline) Watch(rates *episode.Rates) { o.transform.rates = rates }
 
+// Open are the episodes that are open, as they are.
+func (o *Offline) Open(of source.Partition) []episode.Record { return o.transform.openEpisodes(of) }
+
 // NewOffline returns an Offline with a model; nil: rows pass with null results until Adopt. What c says of topics does not count.
 func NewOffline(model *snapshot.Snapshot, c TransformConfig) *Offline {
 	c.Follow, c.UntilModel = new(models.Follow), PassThrough

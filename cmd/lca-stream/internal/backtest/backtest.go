@@ -179,6 +179,7 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 		return err
 	}
 	b.screen.End()
+	b.lanes.end()
 	if f.episodes != "" {
 		if err := p.WriteOutput(f.episodes, b.told.write); err != nil {
 			return err
@@ -336,7 +337,7 @@ func (b *backtest) begin(rec arrow.Record) error {
 	b.chunk = min(max(chunkBytes/each, 1), 1<<16)
 	if b.out != nil {
 		out := system.OutputOf(b.config)
-		out.Recent = b.lanes.learner.Recent
+		out.Recent, out.Episode = b.lanes.learner.Recent, b.lanes.learner.Recent
 		return b.out.begin(b.schema, out, len(features.Names), b.columns.model != "")
 	}
 	return nil

@@ -48,7 +48,7 @@ type lanes struct {
 	one       *lane            // without model.by
 	all       map[string]*lane // with model.by, by value
 	order     []*lane          // of all
-	each      int64            // bytes of one
+	bytes     int64            // of one
 	scoring   bool             // the normal stretch has ended
 	published int              // versions that rows were scored with
 	told      *episodes
@@ -76,7 +76,7 @@ func (s *lanes) open() (err error) {
 	}
 	s.engines = transform.NewEngines(1, 8<<20)
 	_, about, _ := checkpoint.CheckpointBytes(s.learner.Neighbours, len(s.features))
-	s.each = 2 * int64(about) // what a learner needs to find its way in its state is about as much again
+	s.bytes = 2 * int64(about) // what a learner needs to find its way in its state is about as much again
 	if !s.config.Model.By.Keyed() {
 		s.one, err = s.lane(s.config.Snapshot.ModelID, false)
 		return err
@@ -90,7 +90,7 @@ func (s *lanes) of(value string) (*lane, error) {
 	if l := s.all[value]; l != nil {
 		return l, nil
 	}
-	if most := max(1, int64(s.config.Model.Memory)/s.each); int64(len(s.all)) >= most {
+	if most := max(1, int64(s.config.Model.Memory)/s.bytes); int64(len(s.all)) >= most {
 		return nil, fmt.Errorf("model.by: there are more than %d values, and %d MiB (model.memory) take no more models: raise it, or backtest some of the values", most, s.config.Model.Memory>>20)
 	}
 	l, err := s.lane(modelkey.ID(s.config.Snapshot.ModelID, 0, []byte(value)), true)
@@ -102,6 +102,23 @@ func (s *lanes) of(value string) (*lane, error) {
 	s.all[value] = l
 	s.order = append(s.order, l)
 	return l, nil
+}
+
+// each is all of them, in the order of their first rows.
+func (s *lanes) each() []*lane {
+	if s.one != nil {
+		return []*lane{s.one}
+	}
+	return s.order
+}
+
+// end says how the episodes are that are open behind the last row.
+func (s *lanes) end() {
+	for _, l := range s.each() {
+		for _, r := range l.offline.Open(l.partition()) {
+			s.told.say(r)
+		}
+	}
 }
 
 func (s *lanes) lane(id string, keyed bool) (*lane, error) {
@@ -141,13 +158,9 @@ func (l *lane) partition() source.Partition { return source.Partition{Topic: l.c
 // score ends the normal stretch: from now on rows are scored. ends says that its rows are learnt before, however few they are.
 func (s *lanes) score(ctx context.Context, ends bool) error {
 	s.scoring = true
-	all := s.order
-	if s.one != nil {
-		all = []*lane{s.one}
-	}
 	var none error
 	there := false
-	for _, l := range all {
+	for _, l := range s.each() {
 		if ends {
 			if err := l.finish(ctx); errors.As(err, new(*reject.Stop)) { // its rows make no model yet
 				none = err
