@@ -22,6 +22,7 @@ type place struct {
 	text         string // the line
 	line, column int    // from 1
 	width        int
+	more         bool // it goes on in other lines
 }
 
 func (p place) fault(path, message, remedy string) Fault {
@@ -115,14 +116,15 @@ func (d *decoder) decode(file string, data []byte) {
 func (d *decoder) syntax(err error) {
 	var s *yaml.SyntaxError
 	if !errors.As(err, &s) || s.Token == nil {
-		d.faults = append(d.faults, Fault{File: d.file, Message: "cannot be read as YAML: " + shown(hideSecrets([]string{err.Error()})[0]), Remedy: "see `lca-stream config example`"})
+		d.faults = append(d.faults, Fault{File: d.file, Message: "cannot be read as YAML: " + shown(hideWords(err.Error())), Remedy: "see `lca-stream config example`"})
 		return
 	}
-	d.faults = append(d.faults, d.placeOf(s.Token).fault("", "cannot be read as YAML: "+shown(hideSecrets([]string{s.Message})[0]), "check the indentation and quotes near here"))
+	d.faults = append(d.faults, d.placeOf(s.Token).fault("", "cannot be read as YAML: "+shown(hideWords(s.Message)), "check the indentation and quotes near here"))
 }
 
 func (d *decoder) placeOf(t *token.Token) place {
 	p := place{file: d.file, line: t.Position.Line, column: t.Position.Column, width: len([]rune(strings.TrimSpace(t.Value)))}
+	p.more = strings.ContainsAny(strings.TrimSpace(t.Origin), "\r\n") || t.Type == token.LiteralType || t.Type == token.FoldedType
 	if p.line >= 1 && p.line <= len(d.document) {
 		p.text = d.document[p.line-1]
 	}
@@ -159,7 +161,7 @@ func (d *decoder) resolve(n ast.Node) ast.Node {
 		case *ast.AliasNode:
 			target, ok := d.anchors[v.Value.GetToken().Value]
 			if !ok {
-				d.add(n, "", "*"+v.Value.GetToken().Value+" names no anchor above it", "write the value itself")
+				d.add(n, "", "names no anchor above it", "write the value itself, in quotes if it begins with *")
 				return nil
 			}
 			n = target
@@ -389,6 +391,9 @@ func (d *decoder) wrong(path string, at place, err error) {
 	}
 	if remedy == "" {
 		remedy = "want " + d.byPath[path].want()
+	}
+	if at.more { // a line without a colon may be of another key
+		message = "is a text of several lines that is not allowed"
 	}
 	if at.file == "" {
 		at.file = defaultFile

@@ -63,6 +63,9 @@ func (f Fault) Excerpt() string {
 	}
 	before, rest := cutColumn(f.text, f.Column)
 	width := max(1, f.width)
+	if what, _ := cutColumn(rest, width+1); strings.Contains(what, hidden) {
+		width = utf8.RuneCountInString(shown(what))
+	}
 	if strings.HasPrefix(rest, hidden) { // the fault is in a secret: its place and length would tell of it
 		before, width = strings.TrimRight(before, hidden), len(mask)
 	}

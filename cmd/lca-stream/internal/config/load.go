@@ -86,7 +86,7 @@ func (d *decoder) hideSecrets() {
 		f := &d.faults[i]
 		switch {
 		case f.File == setFile:
-			f.text = hideSecrets([]string{f.text})[0]
+			f.text = hideAssignment(f.text)
 		case f.Line > 0 && f.Line <= len(safe):
 			f.text = safe[f.Line-1]
 		}
@@ -94,8 +94,8 @@ func (d *decoder) hideSecrets() {
 			section, _ := parent(f.Path) // what YAML takes for a key is a part of the secret
 			f.Path = join(section, mask)
 		}
-		f.Message = shown(hideAddress(f.Message))
-		f.Path = shown(hideSecrets([]string{f.Path})[0])
+		f.Message, f.Remedy = shown(hideLooks(hideAddress(f.Message))), shown(hideLooks(f.Remedy))
+		f.Path = shown(cutPath(f.Path))
 	}
 }
 
@@ -158,7 +158,7 @@ func (d *decoder) assign(assignment string) {
 	at := place{file: setFile, text: assignment, line: 1, column: 1, width: max(1, len([]rune(path)))}
 	d.file = setFile
 	if !ok {
-		d.faults = append(d.faults, at.fault("", fmt.Sprintf("%q has no =", shown(hideSecrets([]string{assignment})[0])), "write --set key.path=value"))
+		d.faults = append(d.faults, at.fault("", fmt.Sprintf("%q has no =", shown(hideAssignment(assignment))), "write --set key.path=value"))
 		return
 	}
 	if names, isSection := d.children[path]; isSection {

@@ -269,6 +269,29 @@ func TestSecretsStayHidden(t *testing.T) {
 		"an address of one slash":   "source: {registry: {url: \"http:/u:hunter2@h:8081\"}}",
 		"a part of an address":      "source: {registry: {url: \"http://h:8081/#hunter2\"}}",
 		"a header's name":           "source: {registry: {authorization: hunter2}}",
+		"another language":          "kafka:\n  sasl:\n    kennwort: hunter2\n    username: u\n",
+		"another script":            "kafka: {sasl: {пароль: hunter2, username: u}}",
+		"several words":             "kafka:\n  sasl:\n    mot de passe: hunter2\n",
+		"several words in quotes":   "kafka: {sasl: {\"mot de passe\": hunter2, x: 1}}",
+		"a key of signs":            "kafka: {sasl: {$$: hunter2, x[0]: hunter2, \"\": hunter2}}",
+		"an item of another":        "kafka:\n  brokers:\n  - a:1\n  - kennwort: hunter2\n",
+		"properties":                "kennwort=hunter2\nsasl.kennwort=hunter2\n",
+		"JSON, another language":    `{"kafka":{"sasl":{"kennwort":"hunter2","x":1}}}`,
+		"as a key":                  "kafka: {sasl: {x9hunter2hunter2: 1}}",
+		"as a key, on a line":       "kafka:\n  sasl:\n    x9-hunter2: 1\n    x9-hunter2: 1\n",
+		"as a key, long":            "kafka:\n  sasl:\n    correct-horse-battery-hunter: hunter2\n",
+		"as a section":              "x9hunter2: {a: 1}\n",
+		"alone":                     "hunter2",
+		"a line of its own":         "kafka:\n  sasl:\n    username: u\n    hunter2\n",
+		"a line of its own, folded": "kafka:\n  brokers: a:1\n    hunter2\n",
+		"an alias":                  "kafka: {sasl: {password: *hunter2}}",
+		"a directive":               "kafka: {sasl: {password: %hunter2}}",
+		"a reserved sign":           "kafka:\n  sasl:\n    password: @hunter2\n",
+		"a comment":                 "kafka: {brokers: [], x: 1} # kennwort: hunter2",
+		"the text of a key":         "kafka: {tls: {enabled: true, cert_file: c, key_file: \"-----BEGIN PRIVATE KEY----- hunter2\"}}",
+		"the text of a key, lines":  "kafka:\n  tls:\n    key_file: |\n      -----BEGIN PRIVATE KEY-----\n      hunter2\n    cert_file: c\n",
+		"the text of a key, bare":   "kafka:\n  tls:\n    key_file: -----BEGIN PRIVATE KEY-----\n      hunter2\n      -----END PRIVATE KEY-----\n",
+		"a hash":                    "kafka: {brokers: [aBc4hunter2aBc4aBc4aBc4aBc4aBc4aBc4aBc4aBc4]}",
 		"behind the OAuth server":   "kafka: {sasl: {mechanism: oauthbearer, oauth: {token_url: https://id/token?key=hunter2, client_id: x, client_secret: hunter2}}}",
 	}
 	for name, doc := range docs {
@@ -284,7 +307,7 @@ func TestSecretsStayHidden(t *testing.T) {
 			if strings.Contains(shown, secret) {
 				t.Errorf("shows the secret:\n%s", shown)
 			}
-			if !strings.Contains(shown, mask) {
+			if !strings.Contains(shown, mask) && !strings.Contains(shown, "is a text of several lines") {
 				t.Errorf("shows no mask:\n%s", shown)
 			}
 		})
@@ -292,10 +315,26 @@ func TestSecretsStayHidden(t *testing.T) {
 	for _, set := range []string{
 		"kafka.sasl.password=hunter2", "kafka.sasl.oauth.client_secret=hunter2", "kafka.sasl.oauth.client_secret=correct horse hunter2",
 		"kafka.sasl.client_secret=hunter2", "kafka.sasl.password:hunter2", "kafka.sasl.password hunter2", "kafka.sasl.pasword:hunter2=x",
+		"kafka.sasl.kennwort=hunter2", "kennwort:hunter2", "kennwort hunter2", "x9hunter2hunter2", "kafka.sasl.x9hunter2=1", "kafka.tls.key_file=-----BEGIN PRIVATE KEY----- hunter2",
 		"source.registry.url=https://u:hunter2@x", "kafka.sasl.oauth.token_url=https://u:hunter2@x",
 	} {
 		if shown := faultsOf(t, "", set).Error(); strings.Contains(shown, secret) || !strings.Contains(shown, mask) {
 			t.Errorf("--set %s shows:\n%s", set, shown)
+		}
+	}
+}
+
+// The place of a key that is none, its name and the key that was meant are shown, but no more of what may be a secret itself.
+func TestUnknownKeysAreNamed(t *testing.T) {
+	for doc, want := range map[string]string{
+		"source: {tpoic: events, topic: x}":                    "<stdin>:1:10: source.tpoic: is not a key; did you mean \"topic\"?\n   1 | source: {tpoic: ********, topic: x}\n     |          ^^^^^",
+		"source:\n  topik: events\n  group: g":                 "<stdin>:2:3: source.topik: is not a key; did you mean \"topic\"?\n   2 |   topik: ********\n     |   ^^^^^",
+		"source:\n  T0pic: events\n":                           "<stdin>:2:3: source.T0********: is not a key; did you mean \"topic\"?\n   2 |   T0********: ********\n     |   ^^^^^^^^^^",
+		"x9hunter2: 1":                                         "<stdin>:1:1: x9********: is not a key; the keys here are ",
+		"kafka: {sasl: {" + strings.Repeat("ab", 20) + ": 1}}": "<stdin>:1:16: kafka.sasl.ab********: is not a key; the keys of kafka.sasl are ",
+	} {
+		if said := faultsOf(t, doc).Error(); !strings.HasPrefix(said, want) {
+			t.Errorf("%s:\n%s\nwant\n%s", doc, said, want)
 		}
 	}
 }
@@ -310,12 +349,21 @@ func TestOnlySecretsAreHidden(t *testing.T) {
 			t.Errorf("%q is shown as %q", line, shown(got[0]))
 		}
 	}
+	list := []string{"kafka:", "  # note: several", "  brokers:", "  - a:1", "  - b.c:2", "source:", "  features: [", "    x, y,", "    'z']", "lca: {gamma: .6} # was: .5", "", "{\"kafka\": {", " \"brokers\": [\"a:1\",", "  \"b:2\"]}}"}
+	for i, got := range hideSecrets(list) {
+		if got != list[i] && !strings.Contains(list[i], "#") {
+			t.Errorf("%q is shown as %q", list[i], shown(got))
+		}
+	}
 	doc := []string{"kafka:", "  sasl:", "    password: correct horse", "    username: ann", "", "  # why", "  brokers: a:1"}
 	got := hideSecrets(doc)
 	for i, line := range doc {
 		if got[i] != line && i != 2 {
 			t.Errorf("%q is shown as %q", line, shown(got[i]))
 		}
+	}
+	if got := hideSecrets([]string{"kennwort:", "- hunter2"}); shown(got[1]) != mask {
+		t.Errorf("an item of what is no setting is shown as %q", got[1])
 	}
 	if got := shown(got[2]); got != "    password: "+mask {
 		t.Errorf("shown as %q", got)

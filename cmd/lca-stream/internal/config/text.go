@@ -25,6 +25,7 @@ type rule struct {
 // Rules of text. Kafka's own limits: topic names of 249 letters, digits, '.', '_' and '-'.
 var (
 	anyText     = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]*$`), max: 1024, remedy: "text of one line"}
+	filePath    = rule{pattern: anyText.pattern, max: 1024, remedy: "the path of a file", more: notItsText}
 	someText    = rule{pattern: regexp.MustCompile(`^[^\x00-\x1f]+$`), max: 255, remedy: "text of one line, not empty"}
 	feature     = rule{pattern: regexp.MustCompile(`^[\s\S]+$`), max: 1024, remedy: "a column's name, not empty", more: utf8Text}
 	topic       = rule{pattern: regexp.MustCompile(`^[A-Za-z0-9._-]+$`), max: 249, remedy: "a topic name of A-Z a-z 0-9 . _ -, at most 249 letters", more: notDots}
@@ -49,6 +50,14 @@ func unlessEmpty(check func(string) error) func(string) error {
 		}
 		return check(s)
 	}
+}
+
+// notItsText refuses what a file holds where its path should be: it would be shown as paths are.
+func notItsText(s string) error {
+	if strings.Contains(s, "-----BEGIN") {
+		return errors.New("is the text of a file")
+	}
+	return nil
 }
 
 func utf8Text(s string) error {
