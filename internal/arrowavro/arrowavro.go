@@ -206,21 +206,26 @@ func logical(typ, name string) string { return `{"type":"` + typ + `","logicalTy
 // ErrTooLarge is a row that takes more bytes than it may.
 var ErrTooLarge = errors.New("arrowavro: the row is too large")
 
-// Append appends a row as Schema says, in at most about the given number of bytes.
-func Append(dst []byte, rec arrow.Record, row, most int) ([]byte, error) {
+// Append appends a row as Schema says, in at most about the given number of bytes. lost is how many of its times are null, because Avro's types cannot
+// hold them.
+func Append(dst []byte, rec arrow.Record, row, most int) (made []byte, lost int, err error) {
 	w := writer{dst: dst, most: len(dst) + most}
 	for i, c := range rec.Columns() {
 		if err := w.field(c, row); err != nil {
-			return dst, fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
+			return dst, 0, fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
 		}
 	}
-	return w.dst, nil
+	return w.dst, w.lost, nil
 }
+
+// errTime is a time that Avro's types cannot hold: null, where its field may be.
+var errTime = errors.New("the time is out of the range of Avro's")
 
 // writer is a row as far as it is written.
 type writer struct {
 	dst  []byte
 	most int // its length at the end
+	lost int // times that are null
 }
 
 func (w *writer) long(n int64) { w.dst = binary.AppendVarint(w.dst, n) }
@@ -243,6 +248,7 @@ func (w *writer) value(column arrow.Array, row int, nullable bool) error {
 		return nil
 	}
 	column, row, ok := value(column, row)
+	at := len(w.dst)
 	switch {
 	case !ok && !nullable:
 		return errors.New("it is null, and its type says that it is not")
@@ -273,7 +279,11 @@ func (w *writer) value(column arrow.Array, row int, nullable bool) error {
 		items, nullable := a.ListValues(), a.DataType().(arrow.ListLikeType).ElemField().Nullable
 		return w.block(from, to, func(i int) error { return w.value(items, i, nullable) })
 	}
-	return w.single(column, row)
+	err := w.single(column, row)
+	if nullable && errors.Is(err, errTime) {
+		w.dst, w.lost, err = append(w.dst[:at], null), w.lost+1, nil
+	}
+	return err
 }
 
 // block writes the elements of a list or map.
@@ -372,7 +382,7 @@ func (w *writer) moment(column arrow.Array, i int) error {
 		const day = 24 * 60 * 60 * 1000 // milliseconds
 		days := int64(a.Value(i)) / day
 		if int64(int32(days)) != days {
-			return errors.New("the date is out of the range of Avro's")
+			return errTime
 		}
 		w.long(days)
 	case *array.Time32:
@@ -392,7 +402,7 @@ func (w *writer) scaled(n int64, unit arrow.TimeUnit, most int64) error {
 	if unit == arrow.Second {
 		const millis = 1000
 		if n > most/millis || n < -most/millis {
-			return errors.New("the time is out of the range of Avro's")
+			return errTime
 		}
 		n *= millis
 	}

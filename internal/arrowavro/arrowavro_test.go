@@ -31,7 +31,7 @@ func readBack(t *testing.T, rec arrow.Record, taken ...string) (schema string, r
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := Append([]byte("before"), rec, 0, 1<<20)
+	body, _, err := Append([]byte("before"), rec, 0, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,13 +153,34 @@ func TestWhatAvroDoesNotHave(t *testing.T) {
 		in, says string
 	}{
 		{arrow.PrimitiveTypes.Uint64, "9223372036854775808", "more than Avro's long"},
-		{&arrow.TimestampType{Unit: arrow.Second}, "9223372036854775807", "out of the range"},
-		{arrow.FixedWidthTypes.Time32s, "2147484", "out of the range"},
+		{arrow.ListOfNonNullable(&arrow.TimestampType{Unit: arrow.Second}), "[9223372036854775807]", "out of the range"},
+		{arrow.ListOfNonNullable(arrow.FixedWidthTypes.Time32s), "[2147484]", "out of the range"},
 		{never, "[1,null]", "its type says that it is not"},
 	} {
-		_, err := Append(nil, record([]arrow.Field{{Name: "odd", Type: c.dt}}, column(t, c.dt, c.in)), 0, math.MaxInt32)
+		_, _, err := Append(nil, record([]arrow.Field{{Name: "odd", Type: c.dt}}, column(t, c.dt, c.in)), 0, math.MaxInt32)
 		if err == nil || !strings.Contains(err.Error(), `column "odd"`) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: %v", c.dt, err)
+		}
+	}
+}
+
+// A time beyond Avro's range is null and counted, where its type lets it be.
+func TestTimesThatDoNotFit(t *testing.T) {
+	for _, c := range []struct {
+		dt   arrow.DataType
+		in   string
+		want string
+		lost int
+	}{
+		{&arrow.TimestampType{Unit: arrow.Second}, "9223372036854775807", "\x00", 1},
+		{arrow.FixedWidthTypes.Time32s, "2147484", "\x00", 1},
+		{arrow.FixedWidthTypes.Time32s, "1", "\x02\xd0\x0f", 0},
+		{arrow.FixedWidthTypes.Date64, "9223372036854775807", "\x00", 1},
+		{arrow.ListOf(arrow.FixedWidthTypes.Time32s), "[2147484, 1, null, 2147484]", "\x02\x08\x00\x02\xd0\x0f\x00\x00\x00", 2},
+	} {
+		body, lost, err := Append(nil, record([]arrow.Field{{Name: "at", Type: c.dt}}, column(t, c.dt, c.in)), 0, math.MaxInt32)
+		if err != nil || string(body) != c.want || lost != c.lost {
+			t.Errorf("%v %s: %q, %d lost, want %q, %d: %v", c.dt, c.in, body, lost, c.want, c.lost, err)
 		}
 	}
 }
@@ -169,7 +190,7 @@ func TestBound(t *testing.T) {
 	dt := arrow.ListOf(&arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String})
 	text := `"` + strings.Repeat("x", 1000) + `"`
 	rec := record([]arrow.Field{{Name: "x", Type: dt}}, column(t, dt, "["+text+strings.Repeat(","+text, 999)+"]"))
-	out, err := Append(nil, rec, 0, 10_000)
+	out, _, err := Append(nil, rec, 0, 10_000)
 	if !errors.Is(err, ErrTooLarge) || len(out) > 0 {
 		t.Errorf("%v, %d bytes", err, len(out))
 	}

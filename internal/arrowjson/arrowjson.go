@@ -66,6 +66,7 @@ func (r *Rows) Reset(rec arrow.Record) (err error) {
 			r.fields[i].single = single(schema.Field(i).Type, &r.bound)
 		}
 	}
+	r.bound.lost = 0
 	if r.bound.end == 0 {
 		r.Until(0)
 	}
@@ -81,6 +82,9 @@ func (r *Rows) Until(end int) {
 		r.bound.end = math.MaxInt
 	}
 }
+
+// Lost is how many times of the rows that were appended since Reset are null, because no text says them.
+func (r *Rows) Lost() int { return r.bound.lost }
 
 // fillNested gives the fields whose values the row does not show those of its columns.
 func (r *Rows) fillNested() error {
@@ -231,7 +235,7 @@ func present(column arrow.Array, b *bound) (appender, error) {
 	case *array.FixedSizeBinary:
 		return func(dst []byte, i int) []byte { return b.base(dst, a.Value(i)) }, nil
 	}
-	if some := moment(column); some != nil {
+	if some := moment(column, b); some != nil {
 		return some, nil
 	}
 	return nested(column, b)
@@ -247,7 +251,16 @@ func unsigned[T uint8 | uint16 | uint32 | uint64](v []T) appender {
 
 // bound is where a text ends that has become too long: what writes several values looks before each, and what writes a
 // long one before that, so that little is written beyond it.
-type bound struct{ end int }
+type bound struct {
+	end  int
+	lost int // times that are null
+}
+
+// lose appends null for a time that no text says, and counts.
+func (b *bound) lose(dst []byte) []byte {
+	b.lost++
+	return append(dst, jsontext.Null...)
+}
 
 // short is how long a value may be that is written without a look at how long it becomes.
 const short = 4 << 10
@@ -379,7 +392,7 @@ func single(t arrow.DataType, b *bound) func(dst []byte, v rowrecord.Value) []by
 	case arrow.BINARY:
 		return func(dst []byte, v rowrecord.Value) []byte { return b.base(dst, v.Text) }
 	case arrow.TIMESTAMP:
-		instant := instants(t.(*arrow.TimestampType))
+		instant := instants(t.(*arrow.TimestampType), b)
 		return func(dst []byte, v rowrecord.Value) []byte { return instant(dst, int64(v.Bits)) }
 	case arrow.DURATION:
 		span := durations(t.(*arrow.DurationType))
@@ -397,7 +410,7 @@ const (
 )
 
 // moment returns what appends dates, times and spans of time; nil: the column has none.
-func moment(column arrow.Array) appender {
+func moment(column arrow.Array, b *bound) appender {
 	switch a := column.(type) {
 	case *array.Date32:
 		return func(dst []byte, i int) []byte { return a.Value(i).ToTime().AppendFormat(dst, dateForm) }
@@ -405,12 +418,12 @@ func moment(column arrow.Array) appender {
 		return func(dst []byte, i int) []byte { return a.Value(i).ToTime().AppendFormat(dst, dateForm) }
 	case *array.Time32:
 		unit := a.DataType().(*arrow.Time32Type).Unit
-		return func(dst []byte, i int) []byte { return clock(dst, int64(a.Value(i)), unit) }
+		return func(dst []byte, i int) []byte { return b.clock(dst, int64(a.Value(i)), unit) }
 	case *array.Time64:
 		unit := a.DataType().(*arrow.Time64Type).Unit
-		return func(dst []byte, i int) []byte { return clock(dst, int64(a.Value(i)), unit) }
+		return func(dst []byte, i int) []byte { return b.clock(dst, int64(a.Value(i)), unit) }
 	case *array.Timestamp:
-		instant := instants(a.DataType().(*arrow.TimestampType))
+		instant := instants(a.DataType().(*arrow.TimestampType), b)
 		return func(dst []byte, i int) []byte { return instant(dst, int64(a.Value(i))) }
 	case *array.Duration:
 		span := durations(a.DataType().(*arrow.DurationType))
@@ -432,10 +445,10 @@ func moment(column arrow.Array) appender {
 }
 
 // clock appends a time of a day; null if it is of none.
-func clock(dst []byte, v int64, unit arrow.TimeUnit) []byte {
+func (b *bound) clock(dst []byte, v int64, unit arrow.TimeUnit) []byte {
 	long := int64(unit.Multiplier())
 	if v < 0 || v >= int64(24*time.Hour)/long {
-		return append(dst, "null"...)
+		return b.lose(dst)
 	}
 	return time.Unix(0, v*long).UTC().AppendFormat(dst, timeForm)
 }
@@ -444,7 +457,7 @@ func clock(dst []byte, v int64, unit arrow.TimeUnit) []byte {
 const mostSeconds = math.MaxInt64 - 1<<36
 
 // instants returns what appends timestamps of a type, in their zone; null for one that time.Time cannot hold.
-func instants(t *arrow.TimestampType) func(dst []byte, v int64) []byte {
+func instants(t *arrow.TimestampType, b *bound) func(dst []byte, v int64) []byte {
 	form, zone := instantForm, time.UTC
 	if t.TimeZone == "" {
 		form = localForm
@@ -453,7 +466,7 @@ func instants(t *arrow.TimestampType) func(dst []byte, v int64) []byte {
 	}
 	return func(dst []byte, v int64) []byte {
 		if t.Unit == arrow.Second && (v > mostSeconds || v < -mostSeconds) {
-			return append(dst, "null"...)
+			return b.lose(dst)
 		}
 		return wholeMinutes(arrow.Timestamp(v).ToTime(t.Unit).In(zone)).AppendFormat(dst, form)
 	}

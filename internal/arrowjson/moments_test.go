@@ -42,6 +42,9 @@ func TestMomentsOfAnyNumber(t *testing.T) {
 		if got := string(rows.Append(nil, 0)); got != fmt.Sprintf(`"a":%s`, c.want) {
 			t.Errorf("%v %d: %s, want %s", c.dt, c.value, got, c.want)
 		}
+		if lost := rows.Lost(); (lost == 1) != (c.want == "null") {
+			t.Errorf("%v %d: %d are lost", c.dt, c.value, lost)
+		}
 	}
 }
 

@@ -30,6 +30,7 @@ type JSONOutput struct {
 	features []string       // of items
 	items    [][]byte       // for each feature, an entry of lca_why before its number
 	Most     int            // bytes of one output
+	Lost     int            // times of the input that are null in outputs, because JSON cannot write them
 }
 
 // errTooLong is an output that is larger than is written.
@@ -161,6 +162,7 @@ func (o *JSONOutput) Convert(dst []byte, rec arrow.Record, w *Whitened, array bo
 	if array {
 		made = append(made, ']')
 	}
+	o.Lost += o.rows.Lost()
 	return made, nil
 }
 

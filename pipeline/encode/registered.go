@@ -37,6 +37,7 @@ type RegisteredOutput struct {
 	subject  string
 	known    *Registrations
 	Most     int          // bytes of an output that is made of columns
+	Lost     int          // times of the input that are null in outputs, because Avro cannot hold them
 	columns  columnSchema // of the messages seen last that came as no Avro
 }
 
@@ -313,13 +314,15 @@ func (o *RegisteredOutput) Convert(ctx context.Context, dst []byte, m *source.Me
 		return nil, err
 	}
 	if o.config.Passthrough {
-		made, err = arrowavro.Append(made, rec, 0, o.Most)
+		var lost int
+		made, lost, err = arrowavro.Append(made, rec, 0, o.Most)
 		if errors.Is(err, arrowavro.ErrTooLarge) {
 			return nil, fmt.Errorf("%w: the row makes more than %d bytes of Avro", errTooLong, o.Most)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w; set transform.format to json or arrow", errNotAvro, err)
 		}
+		o.Lost += lost
 	}
 	return o.avro(made, w), nil
 }

@@ -19,6 +19,7 @@ type Stats struct {
 	SourceRows          atomic.Uint64 // Rows read from the source topic.
 	SourceBytes         atomic.Uint64 // Bytes of record values read from the source topic.
 	LeftOutValues       atomic.Uint64 // Values of the source that are in no output, because no column can hold them.
+	LostTimes           atomic.Uint64 // Times of the source that are null in the output, because its format cannot write them.
 	Updates             atomic.Uint64 // Stochastic updates of the learner (minibatches learnt).
 	LearntRows          atomic.Uint64 // Rows handed to the learner.
 	SkippedRows         atomic.Uint64 // Rows the learner skipped evenly because it was behind.

@@ -596,6 +596,7 @@ func (t *Transform) encodeAs(ctx context.Context, as encode.Format, m *source.Me
 	room := len(m.Value) + (w.K+10)*perNumber*int(m.Record.NumRows())
 	dst := t.made.values.room(min(room, encode.LeastApart))
 	t.json.Most, t.named.Most = t.most, t.most
+	defer t.lose(m)
 	switch {
 	case as == encode.FormatInput:
 		return nil, &reject.Stop{Err: fmt.Errorf("%s@%d is Protobuf, which is read and not written", m.Partition, m.Offset), Remedy: "set transform.format to json or arrow"}
@@ -616,6 +617,19 @@ func (t *Transform) encodeAs(ctx context.Context, as encode.Format, m *source.Me
 		return t.json.Extend(dst, body, m.Record, w, true)
 	}
 	return t.json.Convert(dst, m.Record, w, m.Format == format.Arrow || m.Format == "")
+}
+
+// lose counts the times of a message that are null in its output, because the format cannot write them, and says once that there are any.
+func (t *Transform) lose(m *source.Message) {
+	n := uint64(t.json.Lost + t.named.Lost)
+	if n == 0 {
+		return
+	}
+	t.json.Lost, t.named.Lost = 0, 0
+	if t.Stats.LostTimes.Add(n) == n {
+		t.Log.Warn("times of the source are null in the output, because its format cannot write them: they are beyond its range, or times of day of no day; lca_left_out_values_total counts them",
+			"partition", m.Partition.String(), "offset", m.Offset, "times", n)
+	}
 }
 
 // withoutModel applies transform.until_model; under Hold no message comes before the first model.

@@ -1,7 +1,10 @@
 package transform
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
+	"math"
 	"strings"
 	"testing"
 
@@ -12,6 +15,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
+	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -109,5 +113,27 @@ func TestTextsGrowWithTheirTopic(t *testing.T) {
 	work, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{m}})
 	if err != nil || len(work.Messages) != 1 || work.Messages[0].Topic == "dead" {
 		t.Errorf("%v, %d messages, the first with code %q", err, len(work.Messages), fixtures.Header(work.Messages[0], "lca-error-code"))
+	}
+}
+
+// Times that the format of the output cannot write are null there, counted, and said once.
+func TestTimesThatOutputsCannotWrite(t *testing.T) {
+	far := array.NewTimestampBuilder(memory.DefaultAllocator, &arrow.TimestampType{Unit: arrow.Second})
+	far.Append(math.MaxInt64)
+	for as, want := range map[encode.Format]string{encode.FormatJSON: `"a":null`, encode.FormatAvro: "\x00"} {
+		tr := listTransform(t, reject.NullRow, fixtures.ListDim)
+		tr.Output.Format, tr.Registry = as, &schemaStore{schemas: map[int]*format.Schema{}}
+		var log bytes.Buffer
+		tr.Stats, tr.Log = &stats.Stats{}, slog.New(slog.NewTextHandler(&log, nil))
+		for range 2 {
+			work, err := tr.Do(t.Context(), source.Batch{Messages: []source.Message{besides(t, 1, far.NewArray())}})
+			if err != nil || len(work.Messages) != 1 || work.Messages[0].Topic != tr.Topic || !strings.Contains(string(work.Messages[0].Whole()), want) {
+				t.Fatalf("%v: %v, %+v", as, err, work.Messages)
+			}
+			far.Append(math.MaxInt64)
+		}
+		if lost, said := tr.Stats.LostTimes.Load(), strings.Count(log.String(), "times of the source are null in the output"); lost != 2 || said != 1 {
+			t.Errorf("%v: %d are lost, said %d times:\n%s", as, lost, said, &log)
+		}
 	}
 }

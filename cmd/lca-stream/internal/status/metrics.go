@@ -27,7 +27,7 @@ func desc(name, help string, labels ...string) *prometheus.Desc {
 var (
 	sourceRecords   = desc("lca_source_records_total", "Records read from the source topic, by partition.", "topic", "partition")
 	sourceRows      = desc("lca_source_rows_total", "Rows read from the source topic.")
-	leftOut         = desc("lca_left_out_values_total", "Values of Avro and Protobuf that are in no output, because their type contains itself, which no column can hold.")
+	leftOut         = desc("lca_left_out_values_total", "Values of Avro and Protobuf that are in no output, because their type contains itself, which no column can hold; and times that are null in the output, because its format cannot write them.")
 	sourceBytes     = desc("lca_source_bytes_total", "Bytes of record values read from the source topic.")
 	sourceLag       = desc("lca_source_lag_records", "Records that are not committed, up to the end of the partition (read_uncommitted), by partition.", "partition")
 	sinceCommit     = desc("lca_seconds_since_commit", "Time that records of the partition have waited for a commit; 0 where none do.", "stage", "partition")
@@ -119,7 +119,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	counter(sourceRows, s.SourceRows.Load())
 	counter(sourceBytes, s.SourceBytes.Load())
-	counter(leftOut, s.LeftOutValues.Load())
+	counter(leftOut, s.LeftOutValues.Load()+s.LostTimes.Load())
 	gauge(openTxns, float64(s.OpenTransactions.Load()))
 	gauge(foreignMembers, float64(s.ForeignMembers.Load()))
 	counter(updates, s.Updates.Load())
