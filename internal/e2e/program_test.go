@@ -372,8 +372,8 @@ func (s *stream) toldEpisodes(v kafkatest.Verdict) {
 	}
 }
 
-// openEpisodes is how many episodes have been told of, and are not closed.
-func (s *stream) openEpisodes() int {
+// openEpisodes is how many episodes have been told of, and are not closed; long says how many of them have been updated, too.
+func (s *stream) openEpisodes() (all, long int) {
 	s.t.Helper()
 	open := map[string]bool{}
 	for _, r := range s.ReadCommitted(s.t, s.topic("alarms")) {
@@ -381,11 +381,19 @@ func (s *stream) openEpisodes() int {
 		if err := json.Unmarshal(r.Value, &e); err != nil {
 			s.t.Fatalf("%v: %s", err, r.Value)
 		}
-		if delete(open, e.ID); e.Type == "episode_opened" || e.Type == "episode_updated" {
-			open[e.ID] = true
+		switch e.Type {
+		case "episode_opened", "episode_updated":
+			open[e.ID] = e.Type == "episode_updated"
+		case "episode_closed":
+			delete(open, e.ID)
 		}
 	}
-	return len(open)
+	for _, updated := range open {
+		if all++; updated {
+			long++
+		}
+	}
+	return all, long
 }
 
 func lastLines(path string, n int) string {

@@ -123,6 +123,7 @@ type Load struct {
 	Bad        float64 // share of messages that cannot be used
 	Invalid    float64 // share of messages with a null, NaN or Inf
 	Seed       int
+	Fault      int           // a sensor of partition 0 is wrong in each second stretch of so many messages; 0: in none
 	Apart      time.Duration // timestamps of messages are so far apart, from two days ago to now; 0: they are those of the writing
 }
 
@@ -140,7 +141,7 @@ func (b *Broker) Load(t testing.TB, l Load) (wait func() Loaded, stop func()) {
 	t.Helper()
 	cmd := python(t, "load.py", "--brokers", strings.Join(b.addrs, ","), "--topic", l.Topic, "--data", l.Data, "--format", cmp.Or(l.Format, "arrow"), "--registry", l.Registry,
 		"--rows", strconv.Itoa(l.Rows), "--per-message", strconv.Itoa(max(1, l.PerMessage)), "--rate", strconv.Itoa(l.Rate),
-		"--bad", fmt.Sprint(l.Bad), "--invalid", fmt.Sprint(l.Invalid), "--seed", strconv.Itoa(max(1, l.Seed)), "--apart", fmt.Sprint(l.Apart.Seconds()))
+		"--bad", fmt.Sprint(l.Bad), "--invalid", fmt.Sprint(l.Invalid), "--seed", strconv.Itoa(max(1, l.Seed)), "--fault", strconv.Itoa(l.Fault), "--apart", fmt.Sprint(l.Apart.Seconds()))
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	p := StartProcess(t, cmd, "")

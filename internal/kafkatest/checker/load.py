@@ -49,6 +49,11 @@ class Sensors:
         return pa.table(columns), count
 
 
+def faulty(table):
+    i, name = table.column_names.index("vibration"), "vibration"
+    return table.set_column(i, name, pa.array([v if v is None else v + 6e-4 for v in table[name].to_pylist()], pa.float64()))
+
+
 class Digits:
     def __init__(self, path):
         t = pa.ipc.open_file(path).read_all().combine_chunks()
@@ -122,6 +127,7 @@ def main():
     a.add_argument("--per-message", type=int, default=20)
     a.add_argument("--rate", type=float, default=0, help="rows per second; 0: as fast as it goes")
     a.add_argument("--seed", type=int, default=1)
+    a.add_argument("--fault", type=int, default=0, help="one sensor of partition 0 is wrong in each second stretch of so many messages; 0: in none")
     a.add_argument("--apart", type=float, default=0, help="seconds between the timestamps of messages, from two days ago to now; 0: they are those of the writing")
     a.add_argument("--bad", type=float, default=0, help="share of messages that cannot be used")
     a.add_argument("--format", default="arrow", choices=["arrow", "json", "avro", "json_schema"])
@@ -146,6 +152,8 @@ def main():
         spoil = rng.random(2)
         table, invalid = data.table(rng, done["rows"], n, spoil[1] < a.invalid)
         m = done["messages"]
+        if a.fault and m // a.fault % 2 and m % partitions == 0:
+            table = faulty(table)
         at = time.time()
         at = min(at, began_at + m * a.apart) if a.apart else at
         send(p, a.topic, m % partitions, m, value(table), kind, failed, at)
