@@ -123,7 +123,7 @@ type Load struct {
 	Bad        float64 // share of messages that cannot be used
 	Invalid    float64 // share of messages with a null, NaN or Inf
 	Seed       int
-	Fault      int           // a sensor of partition 0 is wrong in each second stretch of so many messages; 0: in none
+	Fault      int           // a sensor of partition 0 is wrong in each second stretch of that number of messages; 0: in none
 	Apart      time.Duration // timestamps of messages are so far apart, from two days ago to now; 0: they are those of the writing
 }
 

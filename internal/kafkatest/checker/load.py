@@ -127,7 +127,7 @@ def main():
     a.add_argument("--per-message", type=int, default=20)
     a.add_argument("--rate", type=float, default=0, help="rows per second; 0: as fast as it goes")
     a.add_argument("--seed", type=int, default=1)
-    a.add_argument("--fault", type=int, default=0, help="one sensor of partition 0 is wrong in each second stretch of so many messages; 0: in none")
+    a.add_argument("--fault", type=int, default=0, help="one sensor of partition 0 is wrong in each second stretch of that number of messages; 0: in none")
     a.add_argument("--apart", type=float, default=0, help="seconds between the timestamps of messages, from two days ago to now; 0: they are those of the writing")
     a.add_argument("--bad", type=float, default=0, help="share of messages that cannot be used")
     a.add_argument("--format", default="arrow", choices=["arrow", "json", "avro", "json_schema"])
