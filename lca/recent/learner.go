@@ -29,7 +29,8 @@ const (
 	scoresMemory = 20_000 // rows that the histograms stand for at most
 	scoresShare  = 5      // and at most a fifth of those learnt: the scores of a young evaluator are higher
 
-	heldFar = 10 // T²/3d, above which rows of a run that is held are not learnt at all: with however little weight, enough of them are
+	heldAfter = 1000 // rows learnt, from which on runs are held
+	heldFar   = 10   // T²/3d, above which rows of a run that is held are not learnt at all: with however little weight, enough of them are
 )
 
 // Learner learns evaluators from the rows of a stream. What it learns depends on the rows, their series and their order, and on where minibatches
@@ -179,21 +180,22 @@ func (l *Learner) judge(series []*Series) {
 			continue
 		}
 		first = append(first, logShare(t, d))
-		share, held := t/float64(d), false
+		share, far, held := t/float64(d), false, false
 		if c.counts[i] > FirstRows {
 			share = l.charted[i] / float64(3*d)
 			score := together(l.charted[i], l.spread[i], d)
 			if l.start > leastScore {
 				l.peaks.follow(&series[i].run, score, l.start)
 			}
-			if held = share > heldFar && series[i].run.held(l.held); !held {
+			far = share > heldFar && l.learnt >= heldAfter && (!l.settled || series[i].run.far(l.held))
+			if held = far && series[i].run.held(l.learnt); !held {
 				others = append(others, score)
 			}
 		}
 		switch {
-		case l.settled && held:
+		case held:
 			l.weights[i] = 0
-		case l.settled && share > 1:
+		case share > 1 && (l.settled || far):
 			l.weights[i] = 1 / (share * share)
 		}
 	}

@@ -89,9 +89,13 @@ type run struct {
 	rows  uint32  // since it began
 }
 
-// held reports whether the run is none that the stream makes by itself.
-func (r *run) held(level float64) bool {
-	return r.peak+leastScore > level && r.rows > heldFrom && r.rows <= heldReach
+// far reports whether the run has a peak from which on a long one is none that the stream makes by itself.
+func (r *run) far(level float64) bool { return r.peak+leastScore > level }
+
+// held reports whether the run is none that the stream makes by itself; learnt are all rows of the stream, with its own: what has lasted for three times as
+// long as all before is what the stream is.
+func (r *run) held(learnt uint64) bool {
+	return r.rows > heldFrom && r.rows <= heldReach && uint64(r.rows) <= learnt-learnt/4
 }
 
 // peak is that of a run that is over.

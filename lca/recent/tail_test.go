@@ -160,6 +160,58 @@ func TestLongFaultIsOneEpisode(t *testing.T) {
 	}
 }
 
+// A young model holds, too: a fault is one episode, also where it lasts for longer than all that was before it. What lasts for three times as long is what
+// the stream is.
+func TestFaultOfAYoungModel(t *testing.T) {
+	const d = 8
+	for _, c := range []struct{ begin, rows int }{{1700, 2300}, {4000, 8000}} {
+		next, at := law("white", d, rand.New(rand.NewPCG(3, 4))), 0
+		faulty := func() []float64 {
+			row := next()
+			if at++; at > c.begin {
+				row[2] += 6
+			}
+			return row
+		}
+		opened, closed := episodesIn(faulty, d, c.begin+c.rows, 1./2000)
+		i := slices.IndexFunc(opened, func(row int) bool { return row >= c.begin })
+		if i < 0 || opened[i] > c.begin+60 || len(closed) > i || len(opened) > i+1 {
+			t.Errorf("after %d rows: opened at %v, closed at %v", c.begin, opened, closed)
+		}
+	}
+	rests := 1500
+	next, at, l := law("white", d, rand.New(rand.NewPCG(5, 6))), 0, NewLearner(d)
+	var s Series
+	for range 80 {
+		var x []float64
+		for range 100 {
+			row := next()
+			if at++; at <= rests { // at rest
+				for k := range row {
+					row[k] *= 0.1
+				}
+			} else {
+				row[0] += 5
+			}
+			x = append(x, row...)
+		}
+		l.Learn(x, slices.Repeat([]*Series{&s}, 100))
+	}
+	var c Scorer
+	out, fresh := make([]float64, 1), Series{}
+	high := 0
+	for range 500 {
+		row := next()
+		row[0] += 5
+		if c.Score(l.Evaluator(), out, row, []*Series{&fresh}); fresh.Rows > FirstRows && l.Evaluator().P(out[0], fresh.Rows) < 0.01 {
+			high++
+		}
+	}
+	if high > 25 {
+		t.Errorf("of a stream that began at rest %d of 450 rows are unusual after %d rows", high, at)
+	}
+}
+
 // A level is where the two laws say: the half of the peaks passes the one of half of them, and what is far beyond follows the heavier law.
 func TestLevel(t *testing.T) {
 	tail := Tail{Above: 1, Peaks: 40, Rows: 1000, Heavy: 0.5, Light: 2, Share: 0}
