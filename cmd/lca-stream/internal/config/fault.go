@@ -62,6 +62,7 @@ func (f Fault) Excerpt() string {
 		return ""
 	}
 	before, rest := cutColumn(f.text, f.Column)
+	before, rest = near(before, rest)
 	width := max(1, f.width)
 	if what, _ := cutColumn(rest, width+1); strings.Contains(what, hidden) {
 		width = utf8.RuneCountInString(shown(what))
@@ -89,6 +90,19 @@ func (f Fault) Excerpt() string {
 		line = append(line[from:to:to], []rune(tail)...)
 	}
 	return fmt.Sprintf("%4d | %s\n     | %s%s\n", f.Line, string(line), string(indent), strings.Repeat("^", max(1, width)))
+}
+
+// near cuts what is far from a fault: a line may hold thousands of them, and each would look at all of it.
+func near(before, rest string) (string, string) {
+	const far = 4 << 10
+	from, to := max(0, len(before)-far), min(len(rest), far)
+	for from < len(before) && !utf8.RuneStart(before[from]) {
+		from++
+	}
+	for to > 0 && to < len(rest) && !utf8.RuneStart(rest[to]) {
+		to--
+	}
+	return before[from:], rest[:to]
 }
 
 // Faults is every fault that was found, in the order of the file.
