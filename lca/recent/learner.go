@@ -29,6 +29,7 @@ const (
 	scoresMemory = 20_000 // rows that the histograms stand for at most
 	scoresShare  = 5      // and at most a fifth of those learnt: the scores of a young evaluator are higher
 
+	mostAfter = 1000 // rows learnt, from which on the highest peak says how high they go
 	heldAfter = 1000 // rows learnt, from which on runs are held
 	heldFar   = 10   // T²/3d, above which rows of a run that is held are not learnt at all: with however little weight, enough of them are
 )
@@ -259,7 +260,9 @@ func (l *Learner) freeze() {
 	e.Deviations = l.charts.gaussian(e.Scale, 2*d, 3*d, work)
 	e.Row = l.rows.gaussian(e.Scale, 0, d, work)
 	e.Scores, e.First = l.scores.copy(), l.first.copy()
-	e.Tail = l.peaks.tail(e.Scores.runStart(), &e.Scores)
+	if e.Tail = l.peaks.tail(e.Scores.runStart(), &e.Scores); l.learnt < mostAfter {
+		e.Tail.Most = 0
+	}
 	l.use(e)
 }
 

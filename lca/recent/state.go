@@ -14,7 +14,7 @@ import (
 //	peaks     rows judged, rows before the first peak, and of each peak its score and the rows judged until then
 //	moments   rows that they stand for, rows that came, mean, covariance
 //	distribution  first bin, weights, their sum
-//	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions, the six numbers of the tail
+//	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions, the seven numbers of the tail
 
 // StateBytes is about how many bytes a Learner with one Series takes, in memory and as AppendBinary writes it.
 func StateBytes(dim int) int {

@@ -13,7 +13,8 @@ const (
 	mostPeaks  = 60   // that the tail is of: the highest
 	keptPeaks  = 512
 	peaksReach = 140_000 // rows: older peaks are forgotten
-	censored   = 0.25    // of the peaks, the highest, count as if they were all as high as the least of them
+	fewPeaks   = 10
+	censored   = 0.25 // of the peaks, the highest, count as if they were all as high as the least of them
 
 	// A run whose peak is among the highest heldShare, and that goes on for more than heldFrom rows, is none that the stream makes by itself, until it
 	// has gone on for heldReach rows.
@@ -33,13 +34,16 @@ type Tail struct {
 	Heavy float64 // mean excess of scores
 	Light float64 // mean excess of exp(score)
 	Share float64 // probability of the light tail
+	Most  float64 // of the highest peak over u; 0: too few rows are known to tell
 }
 
 // Level returns the score that runs pass at the given rate per row, and whether the rows are too few to tell it well: the h with
 //
 //	β n / c = share (1 + (exp(h)−exp(u))/(m light))^−m + (1−share) (1 + (h−u)/(m heavy))^−m
 //
-// as the mean of each law is known from m peaks alone. It is +Inf where nothing is known.
+// as the mean of each law is known from m peaks alone. Fewer than fewPeaks tell so little of their mean that nothing would pass: then the level is at most
+// the larger of u + τ log(c/(β n)) and τ above the highest peak, with τ = heavy (1 + 1/√m). Where rows alone are known, τ is heavy, and c = n/31: as many
+// runs as there is room for. It is +Inf where nothing is known.
 func (t Tail) Level(rate float64) (level float64, young bool) {
 	wanted := rate * t.Rows
 	young = wanted < 10
@@ -54,6 +58,13 @@ func (t Tail) Level(rate float64) (level float64, young bool) {
 		} else {
 			high = middle
 		}
+	}
+	if t.Most > 0 && t.Peaks < fewPeaks {
+		runs, mean := t.Peaks, t.Heavy*(1+1/math.Sqrt(max(t.known(), 1)))
+		if runs < 2 { // they are not known, but rows: at most as many runs as there is room for
+			runs, mean = max(1, t.Rows/(runEnds+1)), t.Heavy
+		}
+		high = min(high, t.Above+max(t.Most+mean, mean*math.Log(runs/wanted)))
 	}
 	return high, young
 }
@@ -75,8 +86,8 @@ func (t Tail) held() float64 {
 }
 
 // numbers are the fields, in their order.
-func (t *Tail) numbers() [6]*float64 {
-	return [6]*float64{&t.Above, &t.Peaks, &t.Rows, &t.Heavy, &t.Light, &t.Share}
+func (t *Tail) numbers() [7]*float64 {
+	return [7]*float64{&t.Above, &t.Peaks, &t.Rows, &t.Heavy, &t.Light, &t.Share, &t.Most}
 }
 
 // known is the number of peaks that the means are known from.
@@ -165,6 +176,7 @@ func (p *peaks) tail(start float64, h *Distribution) Tail {
 		return t.ofRows(h)
 	}
 	t.fit(heights)
+	t.Most = heights[len(heights)-1] - t.Above
 	return t
 }
 
@@ -174,7 +186,8 @@ func (t Tail) ofRows(h *Distribution) Tail {
 		return t
 	}
 	u, _, mean := h.tail()
-	return Tail{Above: u, Peaks: 1, Rows: h.Sum, Heavy: mean, Light: math.Exp(u) * math.Expm1(mean)}
+	most := h.Quantile(1-0.5/h.Sum) - u // half a row is above it
+	return Tail{Above: u, Peaks: 1, Rows: h.Sum, Heavy: mean, Light: math.Exp(u) * math.Expm1(mean), Most: max(most, 0)}
 }
 
 // fit sets both laws by the peaks above u, in order.

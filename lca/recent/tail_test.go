@@ -228,6 +228,14 @@ func TestLevel(t *testing.T) {
 	if got, young := (Tail{Above: 1, Rows: 100}).Level(0.01); !math.IsInf(got, 1) || !young {
 		t.Errorf("no peak: level %v, young %v", got, young)
 	}
+	few := Tail{Above: 0.5, Peaks: 1, Rows: 180, Heavy: 0.2, Light: 0.4, Most: 0.3}
+	if got, _ := few.Level(1e-6); math.Abs(got-(0.5+0.2*math.Log(1e6/31))) > 1e-9 {
+		t.Errorf("one peak, and a rate of 1e-6: level %v", got)
+	}
+	few.Most = 3
+	if got, _ := few.Level(1e-6); math.Abs(got-3.7) > 1e-9 {
+		t.Errorf("one high peak: level %v", got)
+	}
 	if got, _ := tail.Level(1); got > tail.Above+1e-9 {
 		t.Errorf("more wanted than there are: level %v, want u", got)
 	}

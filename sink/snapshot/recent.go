@@ -37,6 +37,7 @@ type peaksJSON struct {
 	Heavy float64 `json:"heavy"`
 	Light float64 `json:"light"`
 	Share float64 `json:"share"`
+	Most  float64 `json:"most"`
 }
 
 func (h histogramJSON) distribution() (recent.Distribution, error) {

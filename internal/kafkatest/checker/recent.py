@@ -70,7 +70,7 @@ class Evaluator:
         rate n / c = share (1 + (exp(h) - exp(u)) / (m light))^-m + (1 - share) (1 + (h - u) / (m heavy))^-m, where m is c without a quarter."""
         if rate in self.levels:
             return self.levels[rate]
-        u, c, n, heavy, light, share = (float(self.tail[k]) for k in ("above", "peaks", "rows", "heavy", "light", "share"))
+        u, c, n, heavy, light, share, most = (float(self.tail[k]) for k in ("above", "peaks", "rows", "heavy", "light", "share", "most"))
         if not rate or not c:
             return math.inf, True
         m = max(1, c - c // 4)
@@ -78,6 +78,9 @@ class Evaluator:
         while low < (h := (low + high) / 2) < high:
             beyond = share * (1 + math.exp(u) * math.expm1(h - u) / (m * light)) ** -m + (1 - share) * (1 + (h - u) / (m * heavy)) ** -m
             low, high = (h, high) if beyond * c > rate * n else (low, h)
+        if most > 0 and c < 10:  # they tell little of their mean
+            runs, mean = (c, heavy * (1 + m ** -0.5)) if c >= 2 else (max(1, n / 31), heavy)  # or rows alone are known
+            high = min(high, u + max(most + mean, mean * math.log(runs / (rate * n))))
         self.levels[rate] = high, rate * n < 10
         return self.levels[rate]
 

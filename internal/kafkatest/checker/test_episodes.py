@@ -81,8 +81,8 @@ class Evaluator:
         return (math.log(math.exp(u) + over * self.tail["light"]) if self.tail["share"] else u + over * self.tail["heavy"]), rate * n < 10
 
 
-OLD = Evaluator(1, 0.5, {"above": 0.75, "peaks": 40, "rows": 4000, "heavy": 0.25, "light": 9.0, "share": 0})
-NEW = Evaluator(2, 0.75, {"above": 0.5, "peaks": 41, "rows": 1900, "heavy": 9.0, "light": 0.5, "share": 1})
+OLD = Evaluator(1, 0.5, {"above": 0.75, "peaks": 40, "rows": 4000, "heavy": 0.25, "light": 9.0, "share": 0, "most": 0})
+NEW = Evaluator(2, 0.75, {"above": 0.5, "peaks": 41, "rows": 1900, "heavy": 9.0, "light": 0.5, "share": 1, "most": 0})
 
 
 def rate(budget, rows, shares=2):

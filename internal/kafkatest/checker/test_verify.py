@@ -796,7 +796,7 @@ class Recent:
         numbers = [*self.c, *self.s, *self.mean, *self.row, *self.weights]
         factors = [v for f in self.f for i, r in enumerate(f) for v in r[: i + 1]]
         told = {"learnt": 1000, "settled": True, "constant": [], "scores": {"low": self.low, "bins": 7, "sum": 1000.0}, "first": {"low": 0, "bins": 0, "sum": 0.0},
-                "tail": {"above": -1.5, "peaks": 20, "rows": 1000, "heavy": 0.1, "light": 0.1, "share": 0.5}}
+                "tail": {"above": -1.5, "peaks": 20, "rows": 1000, "heavy": 0.1, "light": 0.1, "share": 0.5, "most": 0}}
         one = type("Model", (), {"d": 2, "young": False, "features": ["a", "b"], "version": 1})()
         one.recent = recent.Evaluator(json.dumps(told), 2, np.array(numbers), np.array(factors))
         return one
