@@ -317,7 +317,13 @@ func (o *Output) appendLCA(w *Whitened, valid *memory.Buffer, nulls int) {
 		o.appendFloats(w.RecentP, n, valid, nulls)
 	}
 	if o.config.Episode {
-		o.arrays = append(o.arrays, o.episodes.of(w.Episode, n))
+		ids, _, _ := o.episodes.of(n, func(i int) (string, bool) {
+			if w.Episode == nil || w.Episode[i] == "" {
+				return "", false
+			}
+			return w.Episode[i], true
+		})
+		o.arrays = append(o.arrays, ids)
 	}
 	if o.config.Why > 0 {
 		o.arrays = append(o.arrays, o.why.of(w, n, valid, nulls))
@@ -481,62 +487,48 @@ type texts struct {
 	valid []byte  // validity bitmap
 }
 
-// of makes the column of n rows. An empty text is null; nil: all are.
-func (c *texts) of(values []string, n int) arrow.Array {
+// of makes the column of n rows, of which text returns the one of a row; false: it is null. It also returns the validity bitmap, nil where nothing is null,
+// and the number of nulls.
+func (c *texts) of(n int, text func(i int) (string, bool)) (column arrow.Array, valid *memory.Buffer, nulls int) {
 	size := bitmapBytes(n)
 	c.ends, c.text, c.valid = slices.Grow(c.ends[:0], n+1), c.text[:0], slices.Grow(c.valid[:0], size)[:size]
 	clear(c.valid)
-	nulls := n
+	nulls = n
 	for i := range n {
-		if c.ends = append(c.ends, int32(len(c.text))); values != nil && values[i] != "" {
-			c.text = append(c.text, values[i]...)
+		c.ends = append(c.ends, int32(len(c.text)))
+		if one, ok := text(i); ok {
+			c.text = append(c.text, one...)
 			c.valid[i/8] |= 1 << (i % 8)
 			nulls--
 		}
 	}
 	c.ends = append(c.ends, int32(len(c.text)))
-	var valid *memory.Buffer
 	if nulls > 0 {
 		valid = memory.NewBufferBytes(c.valid)
 	}
-	return array.NewStringData(array.NewData(arrow.BinaryTypes.String, n, []*memory.Buffer{valid, integers(c.ends), memory.NewBufferBytes(c.text)}, nil, nulls, 0))
+	buffers := []*memory.Buffer{valid, integers(c.ends), memory.NewBufferBytes(c.text)}
+	return array.NewStringData(array.NewData(arrow.BinaryTypes.String, n, buffers, nil, nulls, 0)), valid, nulls
 }
 
 // modelColumns is memory for the columns lca_model and lca_version, which the next message uses again.
 type modelColumns struct {
-	ends     []int32 // where the id of each row begins, and the end of the last
-	text     []byte  // all ids
+	ids      texts
 	versions []int64
-	valid    []byte // validity bitmap of both
 }
 
 // append adds the columns of n rows. Rows without a model are null in both.
 func (c *modelColumns) append(arrays []arrow.Array, models []Origin, n int) []arrow.Array {
-	size := bitmapBytes(n)
-	c.ends, c.text, c.versions, c.valid = slices.Grow(c.ends[:0], n+1), c.text[:0], slices.Grow(c.versions[:0], n)[:n], slices.Grow(c.valid[:0], size)[:size]
+	c.versions = slices.Grow(c.versions[:0], n)[:n]
 	clear(c.versions)
-	clear(c.valid)
-	nulls := n
-	for i := range n {
-		c.ends = append(c.ends, int32(len(c.text)))
+	ids, valid, nulls := c.ids.of(n, func(i int) (string, bool) {
 		if models == nil || models[i].Version == 0 {
-			continue
+			return "", false
 		}
-		c.text = append(c.text, models[i].ID...)
 		c.versions[i] = int64(models[i].Version)
-		c.valid[i/8] |= 1 << (i % 8)
-		nulls--
-	}
-	c.ends = append(c.ends, int32(len(c.text)))
-	var valid *memory.Buffer
-	if nulls > 0 {
-		valid = memory.NewBufferBytes(c.valid)
-	}
-	ids := []*memory.Buffer{valid, integers(c.ends), memory.NewBufferBytes(c.text)}
+		return models[i].ID, true
+	})
 	versions := []*memory.Buffer{valid, memory.NewBufferBytes(arrow.Int64Traits.CastToBytes(c.versions))}
-	return append(arrays,
-		array.NewStringData(array.NewData(arrow.BinaryTypes.String, n, ids, nil, nulls, 0)),
-		array.NewInt64Data(array.NewData(arrow.PrimitiveTypes.Int64, n, versions, nil, nulls, 0)))
+	return append(arrays, ids, array.NewInt64Data(array.NewData(arrow.PrimitiveTypes.Int64, n, versions, nil, nulls, 0)))
 }
 
 // whyItem is an entry of lca_why: a feature, and how many nats the score of the row would fall by if that feature had its

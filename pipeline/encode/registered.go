@@ -226,7 +226,11 @@ func avroEpisode(dst []byte, w *Whitened) []byte {
 	if w.Episode == nil || w.Episode[0] == "" {
 		return append(dst, avroNull)
 	}
-	return append(binary.AppendVarint(append(dst, avroSome), int64(len(w.Episode[0]))), w.Episode[0]...)
+	return avroText(append(dst, avroSome), w.Episode[0])
+}
+
+func avroText(dst []byte, text string) []byte {
+	return append(binary.AppendVarint(dst, int64(len(text))), text...)
 }
 
 // avroMaybe appends the first of some numbers, or null where there are none.
@@ -246,7 +250,7 @@ func (o *RegisteredOutput) avroModel(dst []byte, w *Whitened) []byte {
 		return append(dst, avroNull, avroNull)
 	}
 	m := w.Models[0]
-	dst = append(binary.AppendVarint(append(dst, avroSome), int64(len(m.ID))), m.ID...)
+	dst = avroText(append(dst, avroSome), m.ID)
 	return binary.AppendVarint(append(dst, avroSome), int64(m.Version))
 }
 
@@ -255,9 +259,7 @@ func (o *RegisteredOutput) avroWhy(dst []byte, w *Whitened) []byte {
 		dst = binary.AppendVarint(dst, int64(len(w.Why)))
 	}
 	for _, gain := range w.Why {
-		name := w.Features[gain.Column]
-		dst = append(binary.AppendVarint(dst, int64(len(name))), name...)
-		dst = avroFloat(dst, float32(min(gain.Nats, math.MaxFloat32)))
+		dst = avroFloat(avroText(dst, w.Features[gain.Column]), float32(min(gain.Nats, math.MaxFloat32)))
 	}
 	return append(dst, 0)
 }

@@ -46,11 +46,21 @@ type Alarm struct {
 func (a *Alarms) Message(event Alarm) sink.Message {
 	event.Time = source.Calendar(event.Time)
 	event.ModelID = a.ModelID
-	value, err := json.Marshal(event)
+	return a.record(a.ModelID, a.Partition, event)
+}
+
+// record is a message of the topic.
+func (a *Alarms) record(key string, partition int32, value any) sink.Message {
+	return sink.Message{Topic: a.Topic, Partition: partition, Key: []byte(key), Value: asJSON(value), Headers: []source.Header{reject.Text(reject.ContentType, "application/json")}}
+}
+
+// asJSON is a value of which every number and time is one that JSON has.
+func asJSON(v any) []byte {
+	b, err := json.Marshal(v)
 	if err != nil {
-		panic("pipeline: alarm: " + err.Error()) // a time or a number that JSON does not have
+		panic("pipeline: alarm: " + err.Error())
 	}
-	return sink.Message{Topic: a.Topic, Partition: a.Partition, Key: []byte(a.ModelID), Value: value, Headers: []source.Header{reject.Text(reject.ContentType, "application/json")}}
+	return b
 }
 
 // shortName is the name of a feature, cut at nameBytes.

@@ -13,7 +13,6 @@ import (
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
-	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -108,14 +107,12 @@ func (t *Transform) episodeID(of source.Partition, series string, from episode.P
 // alarm is a record as a message; what it is part of ends with in.
 func (t *Transform) alarm(r *episode.Record, in *source.Message) sink.Message {
 	key := r.ID[:strings.LastIndexByte(r.ID, '/')]
-	m := sink.Message{
-		Topic: t.Alarms.Topic, Partition: t.Alarms.Partition, Key: []byte(key), Value: asJSON(r), Time: in.Time,
-		Headers: []source.Header{reject.Text(reject.ContentType, "application/json")},
-	}
+	partition := t.Alarms.Partition
 	if t.Alarms.To != nil {
-		m.Partition = t.Alarms.To(key)
+		partition = t.Alarms.To(key)
 	}
-	if r.Time != nil {
+	m := t.Alarms.record(key, partition, r)
+	if m.Time = in.Time; r.Time != nil {
 		m.Time = *r.Time
 	}
 	return t.timed(m)
@@ -184,15 +181,6 @@ func (h *heldSeries) readOpen(b []byte) error {
 	}
 	h.cause, h.episode, h.model, h.version, h.heard, h.causes = cause, s.Episode, s.Model, s.Version, s.Heard, s.Causes
 	return nil
-}
-
-// asJSON is a value of which every number and time is one that JSON has.
-func asJSON(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic("pipeline: episode: " + err.Error())
-	}
-	return b
 }
 
 // causesOf names the columns that have changed.

@@ -158,8 +158,7 @@ func (s *heldSeriesSet) end(back bool) {
 		if was.offset < 0 {
 			delete(s.all, one.name)
 		}
-		one.Series, one.features, one.offset, one.row, one.episode, one.touched = was.Series, was.features, was.offset, was.row, was.episode, was.touched
-		one.cause, one.causes, one.model, one.version, one.heard, one.id = was.cause, was.causes, was.model, was.version, was.heard, was.id
+		*one = was // its neighbours too: states are not written meanwhile
 		s.opened(one)
 	}
 	s.said = s.said[:s.saidBefore]

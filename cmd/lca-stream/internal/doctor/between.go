@@ -51,23 +51,10 @@ func seriesOf(ctx context.Context, s *system.System, topic string, n int64, feat
 
 // throughout calls each for n messages from the beginning, the middle and the end of every partition.
 func throughout(ctx context.Context, s *system.System, topic string, n int64, each func(*source.Message) error) error {
-	parts, err := s.Partitions(ctx, topic)
-	if err != nil {
-		return err
-	}
-	first, err := source.ListOffsets(ctx, s.Cluster, parts, source.Earliest)
-	if err != nil {
-		return s.Cluster.Explain(err)
-	}
-	end, err := source.ListOffsets(ctx, s.Cluster, parts, source.LatestStable)
-	if err != nil {
-		return s.Cluster.Explain(err)
-	}
-	for _, p := range parts {
-		from := first[p]
-		for _, at := range []int64{from, (from + end[p] - n) / 2, end[p] - n} {
+	return eachPartition(ctx, s, topic, func(p source.Partition, from, end int64) error {
+		for _, at := range []int64{from, (from + end - n) / 2, end - n} {
 			start := max(from, at)
-			stop := min(start+n, end[p])
+			stop := min(start+n, end)
 			if start >= stop {
 				continue
 			}
@@ -76,8 +63,8 @@ func throughout(ctx context.Context, s *system.System, topic string, n int64, ea
 			}
 			from = stop
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 // message takes the rows of a message. What cannot be read is passed over: it has been told of.

@@ -76,6 +76,13 @@ no row can be used, or no feature varies.`,
 
 // newestMessages calls each for the last n messages of every partition, in order.
 func newestMessages(ctx context.Context, s *system.System, topic string, n int64, each func(*source.Message) error) error {
+	return eachPartition(ctx, s, topic, func(p source.Partition, first, end int64) error {
+		return newestMessagesOf(ctx, s, p, first, end, n, each)
+	})
+}
+
+// eachPartition calls each with the partitions of a topic, and the offsets from and up to which there are committed messages.
+func eachPartition(ctx context.Context, s *system.System, topic string, each func(p source.Partition, first, end int64) error) error {
 	parts, err := s.Partitions(ctx, topic)
 	if err != nil {
 		return err
@@ -89,7 +96,7 @@ func newestMessages(ctx context.Context, s *system.System, topic string, n int64
 		return s.Cluster.Explain(err)
 	}
 	for _, p := range parts {
-		if err := newestMessagesOf(ctx, s, p, first[p], end[p], n, each); err != nil {
+		if err := each(p, first[p], end[p]); err != nil {
 			return err
 		}
 	}
