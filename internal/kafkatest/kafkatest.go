@@ -22,7 +22,9 @@ package kafkatest
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -210,13 +212,16 @@ func (b *Broker) Stop(nodes ...int) {
 }
 
 // Restart starts nodes (none means all) that are down, with the data they had, on the ports they
-// had, and waits until the cluster serves groups and transactions.
+// had, and waits until each of them serves clients and the cluster serves groups and transactions.
 func (b *Broker) Restart(nodes ...int) {
 	b.t.Helper()
 	for _, n := range b.pick(nodes) {
 		n.start(b.t)
 	}
-	b.awaitCoordinators()
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	b.awaitNodes(ctx, nodes)
+	b.awaitCoordinators(ctx)
 	b.trans.CloseIdleConnections() // those of the dead process
 }
 
@@ -235,12 +240,55 @@ func (b *Broker) pick(nodes []int) []node {
 // 42 s.
 const readyWithin = 120 * time.Second
 
+// awaitNodes asks each node that was started (none means all) until it knows all of them: two of three serve
+// coordinators while the third does not listen yet, and a test may dial that one next.
+func (b *Broker) awaitNodes(ctx context.Context, nodes []int) {
+	b.t.Helper()
+	started := b.addrs
+	if len(nodes) > 0 {
+		started = nil
+		for _, i := range nodes {
+			started = append(started, b.addrs[i])
+		}
+	}
+	for _, addr := range started {
+		for !knows(ctx, addr, started) {
+			if ctx.Err() != nil {
+				b.t.Fatalf("kafkatest: %s: the node at %s does not serve clients, or does not know all of %v, within %v", b.Kind, addr, started, readyWithin)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+}
+
+// knows reports whether the node at an address lists all nodes at the others.
+func knows(ctx context.Context, addr string, others []string) bool {
+	conn, err := kafka.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second))
+	listed, err := conn.Brokers()
+	if err != nil {
+		return false
+	}
+	known := map[string]bool{}
+	for _, n := range listed {
+		known[net.JoinHostPort(n.Host, strconv.Itoa(n.Port))] = true
+	}
+	for _, o := range others {
+		if !known[o] {
+			return false
+		}
+	}
+	return true
+}
+
 // awaitCoordinators asks for a group and a transaction coordinator until both answer: a fresh
 // broker makes their topics on demand, and would otherwise refuse the first requests of the test.
-func (b *Broker) awaitCoordinators() {
+func (b *Broker) awaitCoordinators(ctx context.Context) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
-	defer cancel()
 	for _, kind := range []kafka.CoordinatorKeyType{kafka.CoordinatorKeyTypeConsumer, kafka.CoordinatorKeyTypeTransaction} {
 		for {
 			// A new Transport each time: a pooled one remembers a failed first dial for a while.
