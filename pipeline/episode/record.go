@@ -19,11 +19,12 @@ const (
 	Usual         = "usual"          // its rows are usual again
 	Silent        = "silent"         // its series has had no row for a day, by the clock of the partition
 	Evicted       = "evicted"        // there are too many series
-	ModelReplaced = "model_replaced" // its model has other features
+	ModelReplaced = "model_replaced" // its model has another id, or other features
+	Reset         = "reset"          // offsets were set back to before its last row
 )
 
 // Reasons are all of them.
-var Reasons = []string{Usual, Silent, Evicted, ModelReplaced}
+var Reasons = []string{Usual, Silent, Evicted, ModelReplaced, Reset}
 
 // Record is what is said of an episode. What is not known is null.
 type Record struct {

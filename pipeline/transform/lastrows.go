@@ -101,6 +101,9 @@ func (t *Transform) watch(w *encode.Whitened) {
 		if i == 0 || r.places[i].Offset != now.Offset {
 			now = t.rates.At(r.places[i].Offset)
 		}
+		if one.model != t.model.ModelID {
+			t.series.close(one, episode.ModelReplaced)
+		}
 		if one.heard = now.Elapsed; r.scorer.Rows(i) > recent.FirstRows { // the level is of the scores of means
 			say = one.episode.Step(r.places[i], float64(w.Recent[at]), float64(w.RecentP[at]), t.level(now.Rate))
 		}
@@ -114,7 +117,7 @@ func (t *Transform) watch(w *encode.Whitened) {
 				w.Episode = make([]string, t.queue.rows)
 			}
 			if one.id == "" {
-				one.id = t.episodeID(t.queue.partition(), one.name, one.episode.From)
+				one.id = t.episodeID(one.model, t.queue.partition(), one.name, one.episode.From)
 			}
 			w.Episode[at] = one.id
 		}

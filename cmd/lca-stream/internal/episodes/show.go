@@ -58,7 +58,8 @@ var reasons = map[string]string{
 	episode.Usual:         "its rows are usual again",
 	episode.Silent:        "its series has had no row for a day",
 	episode.Evicted:       "there were too many series, so that this one was given up",
-	episode.ModelReplaced: "its model has other features now",
+	episode.ModelReplaced: "its model is another one now, or has other features",
+	episode.Reset:         "offsets were set back, and its rows come again",
 }
 
 // describe is an episode for people; age is that of its last record.
