@@ -16,7 +16,8 @@ type Minibatch struct {
 	IDs        []uint64
 	Partitions []int32
 	Series     []uint64
-	Rows       int // those without a null
+	Stamps     []int64 // times, in ms since the epoch; 0: none
+	Rows       int     // those without a null
 }
 
 // Batcher cuts a stream of rows into minibatches of exactly B rows, in order. The remainder, always the newest rows,
@@ -27,11 +28,14 @@ type Batcher struct {
 	ids        []uint64
 	partitions []int32
 	series     []uint64
+	stamps     []int64
+	stamp      int64    // of the rows that are handed over
 	complete   int      // rows of the remainder without a null
 	nulls      int      // rows with one behind the last minibatch that is complete
 	one        struct { // partition and series of the rows that are handed over, for each row of a minibatch
 		partitions []int32
 		series     []uint64
+		stamps     []int64
 	}
 }
 
@@ -44,9 +48,12 @@ func NewBatcher(dim, rows int) *Batcher {
 		panic(fmt.Sprintf("minibatch: NewBatcher(%d, %d): both must be at least 1", dim, rows))
 	}
 	b := &Batcher{dim: dim, rows: rows}
-	b.one.partitions, b.one.series = make([]int32, rows), make([]uint64, rows)
+	b.one.partitions, b.one.series, b.one.stamps = make([]int32, rows), make([]uint64, rows), make([]int64, rows)
 	return b
 }
+
+// Stamp sets the time of the rows that are added from now on, in ms since the epoch; 0: they have none.
+func (b *Batcher) Stamp(at int64) { b.stamp = at }
 
 // SeriesOf is the identity of the series that the rows of a partition are, where no values divide them.
 func SeriesOf(partition int32) uint64 { return uint64(partition) }
@@ -71,9 +78,9 @@ func (b *Batcher) Add(x []float64, ids []uint64, partition int32) iter.Seq[Minib
 				continue
 			}
 			for i := range b.rows {
-				b.one.partitions[i], b.one.series[i] = partition, SeriesOf(partition)
+				b.one.partitions[i], b.one.series[i], b.one.stamps[i] = partition, SeriesOf(partition), b.stamp
 			}
-			m := b.view(x, ids, b.one.partitions, b.one.series, b.rows)
+			m := b.view(x, ids, b.one.partitions, b.one.series, b.one.stamps, b.rows)
 			x, ids = x[b.rows*b.dim:], ids[b.rows:]
 			goOn = yield(m)
 		}
@@ -108,12 +115,12 @@ func (b *Batcher) Rest() Minibatch {
 	if len(b.ids) == 0 {
 		return Minibatch{}
 	}
-	return b.view(b.x, b.ids, b.partitions, b.series, b.complete)
+	return b.view(b.x, b.ids, b.partitions, b.series, b.stamps, b.complete)
 }
 
 // Reset drops the remainder.
 func (b *Batcher) Reset() {
-	b.x, b.ids, b.partitions, b.series = b.x[:0], b.ids[:0], b.partitions[:0], b.series[:0]
+	b.x, b.ids, b.partitions, b.series, b.stamps = b.x[:0], b.ids[:0], b.partitions[:0], b.series[:0], b.stamps[:0]
 	b.complete, b.nulls = 0, 0
 }
 
@@ -128,7 +135,7 @@ func (b *Batcher) take(x []float64, ids []uint64, partition int32) {
 	b.x = append(b.x, x...)
 	b.ids = append(b.ids, ids...)
 	for range ids {
-		b.partitions, b.series = append(b.partitions, partition), append(b.series, SeriesOf(partition))
+		b.partitions, b.series, b.stamps = append(b.partitions, partition), append(b.series, SeriesOf(partition)), append(b.stamps, b.stamp)
 		b.counted(true)
 	}
 }
@@ -137,7 +144,7 @@ func (b *Batcher) take(x []float64, ids []uint64, partition int32) {
 func (b *Batcher) push(row []float64, id, series uint64, partition int32) {
 	if whole := isWhole(row); whole || b.nulls < mostNulls*b.rows {
 		b.x, b.ids = append(b.x, row...), append(b.ids, id)
-		b.partitions, b.series = append(b.partitions, partition), append(b.series, series)
+		b.partitions, b.series, b.stamps = append(b.partitions, partition), append(b.series, series), append(b.stamps, b.stamp)
 		b.counted(whole)
 	}
 }
@@ -173,31 +180,32 @@ func (b *Batcher) yield(yield func(Minibatch) bool) (goOn bool) {
 			}
 		}
 	}
-	goOn = yield(b.view(b.x[:n*b.dim], b.ids[:n], b.partitions[:n], b.series[:n], b.rows))
+	goOn = yield(b.view(b.x[:n*b.dim], b.ids[:n], b.partitions[:n], b.series[:n], b.stamps[:n], b.rows))
 	b.x = b.x[:copy(b.x, b.x[n*b.dim:])]
 	b.ids = b.ids[:copy(b.ids, b.ids[n:])]
 	b.partitions = b.partitions[:copy(b.partitions, b.partitions[n:])]
 	b.series = b.series[:copy(b.series, b.series[n:])]
+	b.stamps = b.stamps[:copy(b.stamps, b.stamps[n:])]
 	b.complete -= b.rows
 	return goOn
 }
 
 // view is a minibatch of rows, of which so many have no nulls.
-func (b *Batcher) view(x []float64, ids []uint64, partitions []int32, series []uint64, whole int) Minibatch {
+func (b *Batcher) view(x []float64, ids []uint64, partitions []int32, series []uint64, stamps []int64, whole int) Minibatch {
 	n := len(partitions)
-	return Minibatch{X: mat.NewDense(n, b.dim, x[:n*b.dim]), IDs: ids[:n], Partitions: partitions, Series: series, Rows: whole}
+	return Minibatch{X: mat.NewDense(n, b.dim, x[:n*b.dim]), IDs: ids[:n], Partitions: partitions, Series: series, Stamps: stamps, Rows: whole}
 }
 
 // The remainder in a checkpoint, little-endian, exact to the bit:
 //
-//	+---------+------+------+--------------------+---------------+--------------------+---------------------+
-//	| 'B' '3' | d u32| n u32| partitions n × u32 | ids   n × u64 | series n × u64     | rows   n·d × f64    |
-//	+---------+------+------+--------------------+---------------+--------------------+---------------------+
+//	+---------+------+------+--------------------+---------------+----------------+----------------+-----------------+
+//	| 'B' '4' | d u32| n u32| partitions n × u32 | ids   n × u64 | series n × u64 | stamps n × i64 | rows  n·d × f64 |
+//	+---------+------+------+--------------------+---------------+----------------+----------------+-----------------+
 //
-// B is not part of it: a remainder may be taken up under another minibatch size. "B2" has no series: each is the partition's. It is written where that is
-// so and there are no nulls. "B1", which is read too, has no partitions either: they are then −1, which is that of no partition.
+// B is not part of it: a remainder may be taken up under another minibatch size. "B2" has no series and no stamps: each is the partition's. It is written where
+// that is so, and there are no nulls and no stamps. "B1", which is read too, has no partitions either: they are then −1, which is that of no partition.
 const (
-	stateVersion  = "B3"
+	stateVersion  = "B4"
 	secondVersion = "B2"
 	firstVersion  = "B1"
 )
@@ -208,7 +216,7 @@ func (b *Batcher) writes() string {
 		return stateVersion
 	}
 	for i, p := range b.partitions {
-		if b.series[i] != SeriesOf(p) {
+		if b.series[i] != SeriesOf(p) || b.stamps[i] != 0 {
 			return stateVersion
 		}
 	}
@@ -231,6 +239,9 @@ func (b *Batcher) AppendBinary(dst []byte) ([]byte, error) {
 		for _, id := range b.series {
 			dst = binary.LittleEndian.AppendUint64(dst, id)
 		}
+		for _, at := range b.stamps {
+			dst = binary.LittleEndian.AppendUint64(dst, uint64(at))
+		}
 	}
 	for _, v := range b.x {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
@@ -243,7 +254,7 @@ func (b *Batcher) AppendBinary(dst []byte) ([]byte, error) {
 func (b *Batcher) UnmarshalBinary(data []byte) error {
 	const header = len(stateVersion) + 4 + 4
 	version := string(data[:min(len(data), len(stateVersion))])
-	row, known := map[string]uint64{firstVersion: 8, secondVersion: 8 + 4, stateVersion: 8 + 4 + 8}[version]
+	row, known := map[string]uint64{firstVersion: 8, secondVersion: 8 + 4, stateVersion: 8 + 4 + 8 + 8}[version]
 	if len(data) < header || !known {
 		return fmt.Errorf("minibatch: remainder of %d bytes does not begin with %q: written by another version, or damaged", len(data), stateVersion)
 	}
@@ -267,13 +278,18 @@ func (b *Batcher) UnmarshalBinary(data []byte) error {
 		if version != firstVersion {
 			p, data = int32(binary.LittleEndian.Uint32(data)), data[4:]
 		}
-		b.partitions, b.series = append(b.partitions, p), append(b.series, SeriesOf(p))
+		b.partitions, b.series, b.stamps = append(b.partitions, p), append(b.series, SeriesOf(p)), append(b.stamps, 0)
 	}
 	for range n {
 		b.ids = append(b.ids, word())
 	}
-	for i := 0; i < len(b.series) && version == stateVersion; i++ {
-		b.series[i] = word()
+	if version == stateVersion {
+		for i := range b.series {
+			b.series[i] = word()
+		}
+		for i := range b.stamps {
+			b.stamps[i] = int64(word())
+		}
 	}
 	for range n {
 		for range dim {

@@ -31,7 +31,7 @@ func (h *history) testFault(t *testing.T) {
 	}
 	h.put(t, msgs)
 	h.settle(t, "faults")
-	set := []string{"--set", "source.topic=faults", "--set", "lca.drift=400"}
+	set := []string{"--set", "source.topic=faults", "--set", "lca.accept_after=400 rows"}
 	once := filepath.Join(t.TempDir(), "once.arrows")
 	got := h.replay(t, append(set, "--output", once)...)
 	if got.Rows != 90*historyRows || got.Passing < 6*historyRows || got.Passing > 6*historyRows+200 || got.Unconfirmed+got.Restarts > 0 || got.SingleNLL == nil {

@@ -15,7 +15,7 @@ LCA = {
     "gate 30": ["lca.outlier_gate=30"],
     "gate auto": ["lca.outlier_gate=auto"],
     "gate off": ["lca.outlier_gate=off"],
-    "drift auto": ["lca.drift=auto"],
+    "drift auto": ["lca.accept_after=auto"],
     "nu 0.001": ["lca.nu=0.001"],
     "nu 0.003": ["lca.nu=0.003"],
     "nu 0.1": ["lca.nu=0.1"],
@@ -23,8 +23,8 @@ LCA = {
     "warm-up 300": ["lca.warmup_rows=300"],
     "warm-up 500": ["lca.warmup_rows=500"],
     "20 rows per minibatch": ["minibatch.rows=20"],
-    "preset density, warm-up 400": ["lca.outlier_gate=auto", "lca.drift=auto"],
-    "preset metric alone": ["lca.preset=metric", "lca.warmup_rows=200", "lca.outlier_gate=auto", "lca.drift=auto"],  # 200 is its auto
+    "preset density, warm-up 400": ["lca.outlier_gate=auto", "lca.accept_after=auto"],
+    "preset metric alone": ["lca.preset=metric", "lca.warmup_rows=200", "lca.outlier_gate=auto", "lca.accept_after=auto"],  # 200 is its auto
 }
 BATCH = {"nu 0.01": .01}  # lca-gauss on the first rows, as `replay` fits it
 
@@ -137,7 +137,7 @@ CHANGES = {
     "preset metric": ["lca.preset=metric"],
     "nu 0.001": ["lca.nu=0.001"],
     "nu 0.1": ["lca.nu=0.1"],
-    "drift off": ["lca.drift=off"],
+    "drift off": ["lca.accept_after=never"],
     "outlier_gate off": ["lca.outlier_gate=off"],
     "nu_unit absolute": ["lca.nu_unit=absolute"],
     "gamma 0.3": ["lca.gamma=0.3"],
@@ -145,8 +145,8 @@ CHANGES = {
     "metric diagonal": ["lca.metric=diagonal"],
     "metric isotropic": ["lca.metric=isotropic"],
     "metric low_rank, rank 5": ["lca.metric=low_rank:5"],
-    "drift 400": ["lca.drift=400"],
-    "drift 3000": ["lca.drift=3000"],
+    "drift 400": ["lca.accept_after=400 rows"],
+    "drift 3000": ["lca.accept_after=3000 rows"],
     "nothing chosen": BEGINNING,
 }
 STREAMS = {
@@ -174,7 +174,7 @@ def streams(runs):
     return keys + [dict(stream="skip", setting=f"one in {k}", run=r) for r in range(runs) for k in EVERY]
 
 
-USPS = {"one pass": [], "one pass, n fixed at 6000": ["lca.pass_rows=6000"], "one pass, drift off": ["lca.drift=off"], "five passes": [], "batch": []}
+USPS = {"one pass": [], "one pass, n fixed at 6000": ["lca.pass_rows=6000"], "one pass, drift off": ["lca.accept_after=never"], "five passes": [], "batch": []}
 
 
 def usps(runs):
@@ -223,7 +223,7 @@ DECISIONS = [
      {"set": "digits", "coordinates": "density"}, "ari", 2),
     ("columns are scaled, ν is relative to them", "`nu_unit: absolute`", "streams", {"stream": "scales", "setting": DEFAULT},
      {"stream": "scales", "setting": "nu_unit absolute"}, "excess", 3),
-    ("a change that lasts starts the stream again", "`drift: off`", "streams", {"stream": "drift", "setting": DEFAULT}, {"stream": "drift", "setting": "drift off"}, "excess", 3),
+    ("a change that lasts starts the stream again", "`accept_after: never`", "streams", {"stream": "drift", "setting": DEFAULT}, {"stream": "drift", "setting": "drift off"}, "excess", 3),
     ("a learner that is behind learns all", "one minibatch in 3", "streams", None, {"stream": "skip", "setting": f"one in {EVERY[0]}"}, "excess", 3),
     ("Gaussian directions", "`model: lca`", "streams", {"stream": "stream", "setting": DEFAULT}, {"stream": "stream", "setting": "model lca"}, "truth_5000", 3),
     ("their number is searched for in the background", "`model: lca_gauss`", "streams", {"stream": "stream", "setting": DEFAULT},

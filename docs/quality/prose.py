@@ -93,7 +93,7 @@ Figures without a table below are of a few streams each, made once.
 | one lognormal column of two or three, or a curve with thin ends (x, x²) | Gaussian kernels are chosen: fresh rows 2 nats below to 2 above a single Gaussian | `lca.kernel: student`, or the logarithm |
 | minibatches of ten rows or fewer, and columns that may become quiet | noticed in 1 of 72 streams with 4 rows, in all with 20 | `minibatch.rows` of 20 or more |
 | `regime_returned` after slow changes | with `density` in 18 of 18 streams where the change took 200 rows, in 13 with 1000, in 3 with 2000 | |
-| `lca.drift: "off"` for long | one former model is kept: a fault like normal rows of long ago is learnt; of two long states the rarer may fade | more neighbours than a turn has rows |
+| `lca.accept_after: never` for long | one former model is kept: a fault like normal rows of long ago is learnt; of two long states the rarer may fade | more neighbours than a turn has rows |
 | `lca_why` where columns nearly repeat each other | first in {collinear} of the rows with collinear columns, {duplicated} with duplicated ones, {noise} in mixed noise; nearly always among three | `transform.why: 3` |
 | `lca_why` in heavy tails | often another column, up to about a hundred robust sd | each column's robust z-score as well |
 """

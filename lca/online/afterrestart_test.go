@@ -32,7 +32,7 @@ func changing(t *testing.T, c Config, rows int, change func(i int, row []float64
 // TestRestartChoosesWhatItBeginsWith holds that a restart, as a stream, may begin as a single Gaussian: the kernels of a first fit would be a nat worse
 // here, until the next comparison takes effect.
 func TestRestartChoosesWhatItBeginsWith(t *testing.T) {
-	c := DefaultConfig(12)
+	c := policies(12)
 	c.Preset, c.DriftRows, c.Neighbours = lca.PresetDensity, 500, 1000
 	restarts := 0
 	for _, s := range changing(t, c, 2200, func(i int, row []float64) {
@@ -67,7 +67,7 @@ func TestReturnRightAfterARestart(t *testing.T) {
 		{"it stays", 3000, 30, []Alarm{AlarmDrift}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config := DefaultConfig(4)
+			config := policies(4)
 			config.Neighbours = 500
 			var alarms []Alarm
 			for i, s := range changing(t, config, 3000, func(i int, row []float64) {

@@ -41,6 +41,8 @@ type Config struct {
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
 	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); without it the learner never restarts; default true
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
+	AcceptRows  int     // rows for which a series must be unusual until that is learnt (holds.go), ≥ 1; Auto: by preset, metric 1000 rows, density a week
+	AcceptSpan  int64   // the same in ms by the stamps of its rows, and at least 200 of them; 0: AcceptRows counts
 	Finite      bool    // the rows are a finite set without an order, such as a file: μ and C_G forget nothing, and after a change that lasts both parts are learnt (learner.go); default false
 
 	Recent bool // learn what scores the last rows of a series (package recent); not done beyond recent.MostColumns columns; default true
@@ -57,7 +59,7 @@ func DefaultConfig(dim int) Config {
 		Dim: dim, Kind: lca.KindAuto, Metric: lca.MetricFull,
 		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto, Kernel: lca.KernelAuto,
 		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolAuto,
-		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, TimeGap: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto,
+		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, TimeGap: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto, AcceptRows: lca.Auto,
 		Recent: true, Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,
 	}
 }
@@ -114,6 +116,8 @@ func (c Config) Validate() error {
 	check(c.WarmupRows == lca.Auto || c.WarmupRows >= 2, "WarmupRows is %d, want Auto or at least 2", c.WarmupRows)
 	check(c.InnerSteps == lca.Auto || c.InnerSteps >= 1, "InnerSteps is %d, want Auto or at least 1", c.InnerSteps)
 	check(c.DriftRows == lca.Auto || c.DriftRows >= 1, "DriftRows is %d, want Auto or at least 1", c.DriftRows)
+	check(c.AcceptRows == lca.Auto || c.AcceptRows >= 1, "AcceptRows is %d, want Auto or at least 1", c.AcceptRows)
+	check(c.AcceptSpan >= 0, "AcceptSpan is %d, want at least 0", c.AcceptSpan)
 	check(c.OutlierGate == lca.Auto || c.OutlierGate > 0, "OutlierGate is %v, want Auto or a number > 0", c.OutlierGate)
 	check(c.TimeGap == lca.Auto || c.TimeGap >= 0, "TimeGap is %d, want Auto or at least 0", c.TimeGap)
 	check(known(c.Precision, lca.ParsePrecision), "unknown Precision %d", c.Precision)

@@ -137,7 +137,7 @@ func TestConstantColumn(t *testing.T) {
 
 // TestConstantColumnReturns holds that a column that goes back to where it was constant is the former regime, at once.
 func TestConstantColumnReturns(t *testing.T) {
-	m, normal := valved(t, func(*Config) {})
+	m, normal := valved(t, func(c *Config) { c.AcceptRows = 1000 })
 	m.learn(5000, normal)
 	if _, alarms := m.learn(3000, mostly(m, normal, 1, func() float64 { return 5 })); !slices.Equal(alarms, []Alarm{AlarmDrift}) {
 		t.Fatal(alarms)

@@ -15,7 +15,7 @@ import (
 // The warm-up rows alone, once they suffice, give the model that Fit finds for them.
 func TestSettleEqualsFit(t *testing.T) {
 	x := five(rand.New(rand.NewPCG(3, 1)), 400, 3)
-	c := DefaultConfig(5)
+	c := policies(5)
 	c.WarmupRows, c.Precision = 400, lca.Float64
 	l, err := NewLearner(c)
 	if err != nil {
@@ -49,7 +49,7 @@ func TestSettleWaits(t *testing.T) {
 		"as many as are collected": func(c *Config) { c.WarmupRows = 201 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := DefaultConfig(5)
+			c := policies(5)
 			change(&c)
 			l, err := NewLearner(c)
 			if err != nil {
@@ -83,7 +83,7 @@ func TestLastingFault(t *testing.T) {
 		"density": func(*Config) {}, "density, drift off": func(c *Config) { c.Drift = false }, "soon": func(c *Config) { c.DriftRows = 300 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := DefaultConfig(5)
+			c := policies(5)
 			c.Preset = lca.PresetDensity
 			change(&c)
 			l, err := NewLearner(c)

@@ -9,6 +9,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
 const (
@@ -41,7 +42,7 @@ const (
 // formerRing returns how many former metrics are kept, and about how many bytes a state has of each.
 func formerRing(neighbours, columns int) (metrics, bytes int) {
 	const matrices, row = 4, 20 // C_G, C_L, W, and at most another for B_L; identity and place of a neighbour
-	bytes = 8*matrices*columns*columns + min(neighbours, formerRows)*(4*columns+row)
+	bytes = 8*matrices*columns*columns + recent.EvaluatorBytes(columns) + min(neighbours, formerRows)*(4*columns+row)
 	return min(formerMost, formerBytes/bytes), bytes
 }
 
@@ -64,6 +65,8 @@ type regime struct {
 	aligned  reference
 	gap      timeGap
 	gate     scoreGate
+
+	evaluator *recent.Evaluator // of the last rows, of a former regime; nil: it is not known
 }
 
 // setRegime makes a regime current, with its settings.
@@ -171,11 +174,16 @@ func (l *Learner) remember() (added bool) {
 // thinned returns the current regime with fewer neighbours.
 func (l *Learner) thinned() (former, bool) {
 	was, d := l.regime, l.cfg.Dim
+	evaluator := l.unusual.leaves
+	if l.unusual.leaves = nil; evaluator == nil {
+		evaluator = l.recent.evaluator()
+	}
 	kept := new(batch).sample(was.pool.batch(), formerRows, was.pool.next, d)
 	next := regime{
 		settings: was.settings, chosen: was.chosen,
 		pool: newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed), moments: was.moments, cl: make([]float64, d*d),
 		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.interrupted(),
+		evaluator: evaluator,
 	}
 	for i, id := range kept.ids {
 		next.pool.put(i, id, kept.places[i], kept.x[i*d:(i+1)*d])
@@ -244,6 +252,7 @@ func (f *formers) write(w *state.Writer) {
 		r.aligned.write(w)
 		r.gap.write(w)
 		r.gate.write(w)
+		writeEvaluator(w, r.evaluator)
 	}
 }
 
@@ -265,6 +274,9 @@ func (l *Learner) readFormers(r *reader) {
 		l.aligned.read(r, d)
 		l.gap.read(r, d)
 		l.gate.read(r)
+		if r.version > secondVersion {
+			l.evaluator = readEvaluator(r, d)
+		}
 		switch {
 		case r.Err != nil:
 		case l.pool.len() == 0 || parzen < 0 || parzen > d:

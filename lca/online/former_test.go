@@ -24,7 +24,7 @@ type seasons struct {
 
 func newSeasons(t *testing.T, change func(*Config)) *seasons {
 	t.Helper()
-	c := DefaultConfig(6)
+	c := policies(6)
 	c.Neighbours, c.Minibatch = 400, 50
 	change(&c)
 	l, err := NewLearner(c)

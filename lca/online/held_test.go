@@ -32,7 +32,7 @@ func TestHeldRows(t *testing.T) {
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			config := DefaultConfig(d)
+			config := policies(d)
 			config.Preset = lca.PresetDensity
 			l, err := NewLearner(config)
 			if err != nil {
@@ -139,7 +139,7 @@ func TestDriftOffIsForever(t *testing.T) {
 // locksOut returns a learner that has learnt five clusters.
 func locksOut(t *testing.T, drift bool) (*Learner, *rand.Rand) {
 	t.Helper()
-	config := DefaultConfig(6)
+	config := policies(6)
 	config.Preset, config.Neighbours, config.Minibatch, config.WarmupRows, config.DriftRows, config.Drift = lca.PresetDensity, 400, 50, 400, 1000, drift
 	if !drift { // a gate in kernel widths decides row by row; the other lets clusters in
 		config.OutlierGate = 30
@@ -205,7 +205,7 @@ func TestQuietColumn(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l, err := NewLearner(DefaultConfig(d))
+			l, err := NewLearner(policies(d))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +230,7 @@ func TestQuietColumn(t *testing.T) {
 // gate of the young stream has opened to a cluster that is hundreds of standard deviations away.
 func TestOpenedGateHidesNoChange(t *testing.T) {
 	const d, b, change = 6, 50, 60
-	config := fixed(DefaultConfig(d))
+	config := fixed(policies(d))
 	config.Neighbours, config.Minibatch = 400, b
 	l, err := NewLearner(config)
 	if err != nil {
@@ -267,7 +267,7 @@ func TestSentinel(t *testing.T) {
 	const d, b, share, minibatches = 6, 100, 4, 130
 	for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
 		t.Run(preset.String(), func(t *testing.T) {
-			config := DefaultConfig(d)
+			config := policies(d)
 			config.Preset, config.Neighbours = preset, 1000
 			l, err := NewLearner(config)
 			if err != nil {

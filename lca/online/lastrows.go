@@ -39,13 +39,27 @@ type lastRows struct {
 
 	rows  []float64
 	turns []*recent.Series // of the rows of a minibatch
+	known []int            // places of these rows in it
+	held  []bool           // of all its rows; empty: none is
 }
 
 // learn learns rows, which include those that the gate refuses: what keeps a fault out of the moments is its score. A row of a series that is not
 // kept is not learnt.
 func (r *lastRows) learn(x []float64, series []uint64, dim int) {
-	if r.learner != nil && !r.over {
-		r.learner.Learn(r.find(x, series, dim), r.turns)
+	r.held = r.held[:0]
+	if r.learner == nil || r.over {
+		return
+	}
+	r.learner.Learn(r.find(x, series, dim), r.turns)
+	held := r.learner.Held()
+	if len(r.known) == 0 {
+		r.held = append(r.held, held...)
+		return
+	}
+	r.held = slices.Grow(r.held, len(series))[:len(series)]
+	clear(r.held)
+	for i, at := range r.known {
+		r.held[at] = held[i]
 	}
 }
 
@@ -59,17 +73,20 @@ func (r *lastRows) pass(x []float64, series []uint64, dim int) {
 // find sets turns to the series of the rows that are of one that is kept, and returns these rows.
 func (r *lastRows) find(x []float64, series []uint64, dim int) []float64 {
 	all := len(series) == len(x)/dim
-	r.turns, r.rows = r.turns[:0], r.rows[:0]
+	r.turns, r.rows, r.known = r.turns[:0], r.rows[:0], r.known[:0]
 	for i, id := range series {
 		s := r.of(id, dim)
 		if s == nil {
 			if all {
 				all, r.rows = false, append(r.rows, x[:i*dim]...)
+				for k := range i {
+					r.known = append(r.known, k)
+				}
 			}
 			continue
 		}
 		if r.turns = append(r.turns, s); !all {
-			r.rows = append(r.rows, x[i*dim:(i+1)*dim]...)
+			r.rows, r.known = append(r.rows, x[i*dim:(i+1)*dim]...), append(r.known, i)
 		}
 	}
 	if all {
@@ -138,14 +155,6 @@ func (r *lastRows) evaluator() *recent.Evaluator {
 func (r *lastRows) settle() {
 	if r.learner != nil && !r.over {
 		r.learner.Settle()
-	}
-}
-
-// Normal says whether the rows to come are known to be normal, as those of a set that EndOfSet ends are: those of what scores the last rows of a series. It is
-// no part of the state.
-func (l *Learner) Normal(are bool) {
-	if l.recent.learner != nil {
-		l.recent.learner.Normal(are)
 	}
 }
 

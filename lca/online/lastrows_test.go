@@ -114,7 +114,7 @@ func seriesLearner(t *testing.T, dim int, on bool) (l *Learner, learn func(l *Le
 			for i := range ids {
 				ids[i] = mix(math.Float64bits(x[i*dim]) + series[i])
 			}
-			if _, err := l.LearnSeries(mat.NewDense(n, dim, x[:n*dim]), ids, make([]int32, n), series[:n]); err != nil {
+			if _, err := l.LearnSeries(mat.NewDense(n, dim, x[:n*dim]), ids, make([]int32, n), series[:n], nil); err != nil {
 				t.Fatal(err)
 			}
 			x, series = x[n*dim:], series[n:]
@@ -218,7 +218,7 @@ func TestRowsWithNulls(t *testing.T) {
 		t.Error("Learn has taken a NaN")
 	}
 	none.Set(0, 1, math.Inf(1))
-	if _, err := l.LearnSeries(none, nil, nil, []uint64{0, 0}); err == nil {
+	if _, err := l.LearnSeries(none, nil, nil, []uint64{0, 0}, nil); err == nil {
 		t.Error("LearnSeries has taken an infinity")
 	}
 }

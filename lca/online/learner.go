@@ -50,6 +50,7 @@ type Learner struct {
 	counts    counts
 	running   running
 	recent    lastRows
+	unusual   holds
 
 	splits uint64       // found so far
 	spare  *metricState // the previous metric, whose memory is used again
@@ -64,6 +65,7 @@ type buffers struct {
 	ids, series      []uint64
 	places           []place
 	inside, sifted   batch
+	apart            apart
 	inTime           inTime
 	kept, moved      []int  // rows of the last minibatch that was judged: those that are left, and those in which a constant column has moved
 	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
@@ -126,13 +128,14 @@ func emptyRegime(c Config) regime {
 //
 // A row with a NaN or an infinity is an error that leaves the state untouched. x is not kept.
 func (l *Learner) Learn(x *mat.Dense, ids []uint64, partitions []int32) (Step, error) {
-	return l.LearnSeries(x, ids, partitions, nil)
+	return l.LearnSeries(x, ids, partitions, nil, nil)
 }
 
 // LearnSeries is Learn, where the identities of series say which rows are one after the other, for what scores the last rows of a series (package recent). nil:
 // the rows of a partition are a series, whose identity is the number of the partition. With series, a row may have a NaN for a null: it moves its series
-// on, and besides that it is as if it were not there.
-func (l *Learner) LearnSeries(x *mat.Dense, ids []uint64, partitions []int32, series []uint64) (Step, error) {
+// on, and besides that it is as if it were not there. stamps are the times of the rows, in ms since the epoch, by which it is told how long a change has
+// lasted (holds.go); nil or 0: there is none.
+func (l *Learner) LearnSeries(x *mat.Dense, ids []uint64, partitions []int32, series []uint64, stamps []int64) (Step, error) {
 	rows, largest, err := l.check(x, ids, partitions, series)
 	if err != nil {
 		return Step{}, err
@@ -140,10 +143,18 @@ func (l *Learner) LearnSeries(x *mat.Dense, ids []uint64, partitions []int32, se
 	s := Step{NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(), Discount: 1}
 	b := l.sanitise(rows, ids, partitions, largest, &s)
 	l.counts.Rows += uint64(s.Rows)
-	l.recent.learn(rows, l.seriesOf(series, partitions, len(rows)/l.cfg.Dim), l.cfg.Dim)
+	n := len(rows) / l.cfg.Dim
+	series = l.seriesOf(series, partitions, n)
+	l.recent.learn(rows, series, l.cfg.Dim)
+	var kept []int
+	if b.len() < n {
+		kept = l.kept
+	}
+	b = l.holdSeries(b, kept, series, stamps, &s)
 	switch {
 	case b.len() == 0:
 		l.counts.Gated += uint64(s.Gated)
+		l.counts.count(s.Alarm)
 		return s, nil
 	case l.metric == nil:
 		return l.warmUp(b, s)
@@ -390,6 +401,8 @@ type Step struct {
 	Copies      int  // pairs of a row and a neighbour left out as near copies or the same record
 	Quarantined int  // rows of an anomalous minibatch, which is kept and not learnt (restart.go)
 	Released    int  // rows of anomalous minibatches that are given up: the change did not last, or Drift is off
+	Held        int  // rows of series that are unusual for a while, kept and not learnt (holds.go)
+	Accepted    int  // series of which what was held is normal now
 	Joined      int  // rows of anomalous minibatches that are learnt with the others, because a finite set has no order
 	Entered     int  // rows that entered the pool
 

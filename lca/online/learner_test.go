@@ -106,3 +106,11 @@ func TestLearnEqualsFit(t *testing.T) {
 		}
 	}
 }
+
+// policies is DefaultConfig for the tests of what the learner does by itself where the last rows are not scored: series whose rows are
+// held back never come to that (holds_test.go).
+func policies(dim int) Config {
+	c := DefaultConfig(dim)
+	c.Recent = false
+	return c
+}

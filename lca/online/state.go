@@ -17,7 +17,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 13
+//	 8  4  version of the layout, 14
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -60,11 +60,14 @@ import (
 //	          rows released since the first u64, rows seen at the first u64, normal rows since the last u64
 //	formers   minibatches at the last return u64, flag whether the last one was left for the current one, minibatches when that began u64,
 //	          flag whether the last one was brief, number of former regimes u64, and of each
-//	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate
+//	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate, flag whether there is an evaluator of the last rows, and that
 //	known     flag whether what was known is kept, and held is what was refused last; share of the last rows beyond a gate for Gaussian tails f64
 //
 //	recent    flag whether the last rows are scored, flag whether they come again, and unless they are not: as recent.Learner writes it, number of series u64,
 //	          and of each, ascending, its identity u64, and as recent.Series writes it
+//	holds     rows held u64, flag whether the last minibatch was held for the most part, acceptances that are not told u64, rows, identities u×n, places    accepted, and
+//	          not yet learnt, and the same of few series among others; flag whether there is an evaluator of the regime that is about to be left, and that; number of open holds u64, and of each, ascending by series, series, rows so far, stamps of the first and the last row, of its clock the
+//	          largest stamp, the one ahead, rows behind, rows and time   u64 each; rows, identities u×n, places; number of holds that are over u64, and of each the same
 //
 // Version 9, of the second edition, ends before recent. The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
 // NLL, without the least variance; no places; no settings; in choice, after the rows, d_P u64 and C_L f×d² or f×0; and
@@ -74,7 +77,7 @@ import (
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic    = "lcastate"
-	stateVersion  = 13
+	stateVersion  = 14
 	secondVersion = 9 // of the second edition
 	firstVersion  = 3 // of the first edition
 	stateHeader   = 24
@@ -122,6 +125,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	w.Flag(l.keepsKnown())
 	w.F64(l.tailNeed)
 	l.recent.write(w)
+	l.unusual.write(w)
 
 	b = w.B
 	body := b[start+stateHeader:]
@@ -273,6 +277,7 @@ func (l *Learner) read(r *reader) {
 	l.tailNeed = r.F64()
 	if r.version > secondVersion {
 		l.recent.read(r, d)
+		l.unusual.read(r, d)
 	}
 }
 

@@ -91,7 +91,7 @@ func learned(t *testing.T, c Config, x *mat.Dense, ids []uint64) *lca.Model {
 // streamConfig has a pool of 1000, with which a run takes a fraction of a second, and leaves nothing to the data.
 func streamConfig(d int) Config {
 	c := DefaultConfig(d)
-	c.Preset, c.Neighbours = lca.PresetDensity, 1000
+	c.Preset, c.Neighbours, c.AcceptRows = lca.PresetDensity, 1000, 1000
 	return fixed(c)
 }
 

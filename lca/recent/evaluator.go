@@ -32,6 +32,8 @@ type Evaluator struct {
 	Scores Distribution // of rows in series with more than FirstRows
 	First  Distribution // of the others
 	Tail   Tail         // of the peaks of Scores
+
+	Accepted []Acceptance // the last ones, in order
 }
 
 // LeastRows is the number of rows after which an evaluator is fit for use: max(100, 5 d).

@@ -40,7 +40,6 @@ type Learner struct {
 	dim     int
 	learnt  uint64
 	settled bool
-	normal  bool    // see Normal
 	charts  moments // of z
 	rows    moments // of x′
 	scores  Distribution
@@ -50,6 +49,9 @@ type Learner struct {
 	held    float64 // level of runs that are held, by the newest evaluator
 	newest  *Evaluator
 	scorer  Scorer
+
+	accepted []Acceptance
+	holds    []bool // of the rows learnt last: see Held
 
 	values, weights, charted, spread []float64
 }
@@ -64,6 +66,7 @@ func NewLearner(dim int) *Learner {
 func Resume(e *Evaluator) *Learner {
 	l := &Learner{dim: e.Dim, learnt: e.Learnt, settled: e.Settled, scores: e.Scores.copy(), first: e.First.copy(), peaks: e.Tail.peaks()}
 	l.use(e)
+	l.accepted = e.Accepted
 	l.charts, l.rows = e.Charts.moments(e, &l.scorer.work), e.Row.moments(e, &l.scorer.work)
 	for _, v := range slices.Concat(l.charts.mean, l.charts.cov, l.rows.mean, l.rows.cov) {
 		if v-v != 0 {
@@ -108,6 +111,7 @@ func (l *Learner) Evaluator() *Evaluator {
 // Learn scores the rows, n×d, each as the next one of its series, and then learns them. A row with a NaN, for a null, moves its series on as it does for
 // a Scorer, and is not learnt. The series are the learner's own: a Scorer that scores the same rows moves others on.
 func (l *Learner) Learn(rows []float64, series []*Series) {
+	l.holds = l.holds[:0]
 	for mark := uint64(firstEvaluator); mark <= lastOfItsOwn; mark *= 2 {
 		for l.learnt < mark && len(series) > 0 {
 			n := min(int(mark-l.learnt), len(series))
@@ -118,9 +122,13 @@ func (l *Learner) Learn(rows []float64, series []*Series) {
 	l.learn(rows, series)
 }
 
+// Held says of each row that was learnt last whether its series is unusual with it, and has been for a while or may yet be: from where only one in
+// eight of the runs of high scores gets that a stream makes by itself, until its rows are usual again.
+func (l *Learner) Held() []bool { return l.holds }
+
 // learn learns rows that no evaluator comes between.
 func (l *Learner) learn(rows []float64, series []*Series) {
-	n, d := len(series), l.dim
+	n, d, judged := len(series), l.dim, len(l.holds)
 	if n == 0 {
 		return
 	}
@@ -138,6 +146,9 @@ func (l *Learner) learn(rows []float64, series []*Series) {
 	}
 	if l.newest != nil {
 		l.judge(series)
+	}
+	for len(l.holds) < judged+n { // without an evaluator none is
+		l.holds = append(l.holds, false)
 	}
 	l.rows.add(l.scorer.x, l.weights, &l.scorer.work)
 	for i, rows := range l.scorer.counts {
@@ -179,6 +190,7 @@ func (l *Learner) judge(series []*Series) {
 	l.spread = append(l.spread[:0], c.distances(e, &e.Deviations, c.z, 3*d, 2*d, n)...)
 	for i, t := range c.distances(e, &e.Row, c.x, d, 0, n) {
 		if l.weights[i] == 0 {
+			l.holds = append(l.holds, series[i].hold.Open)
 			continue
 		}
 		first = append(first, logShare(t, d))
@@ -189,11 +201,15 @@ func (l *Learner) judge(series []*Series) {
 			if l.start > leastScore {
 				l.peaks.follow(&series[i].run, score, l.start)
 			}
-			far = share > heldFar && l.learnt >= heldAfter && (!l.settled && !l.normal || l.settled && series[i].run.far(l.held))
+			if l.learnt >= heldAfter {
+				series[i].hold.follow(score, l.held, e)
+			}
+			far = share > heldFar && l.learnt >= heldAfter && (!l.settled || series[i].run.far(l.held))
 			if held = far && series[i].run.held(l.learnt); !held {
 				others = append(others, score)
 			}
 		}
+		l.holds = append(l.holds, series[i].hold.Open)
 		switch {
 		case held:
 			l.weights[i] = 0
@@ -219,9 +235,6 @@ func due(before, after uint64) bool {
 	return false
 }
 
-// Normal says whether the rows to come are known to be normal: a young learner holds none of them, however far they are. It is no part of the state.
-func (l *Learner) Normal(are bool) { l.normal = are }
-
 // Settle says that the rows so far are a normal stretch: what comes is judged by them, and changes the moments slowly. It freezes an evaluator.
 func (l *Learner) Settle() {
 	if l.learnt == 0 {
@@ -238,12 +251,15 @@ func (l *Learner) use(e *Evaluator) {
 }
 
 // freeze makes the evaluator of what has been learnt.
-func (l *Learner) freeze() {
-	d, was := l.dim, l.newest
+func (l *Learner) freeze() { l.freezeAfter(l.newest) }
+
+// freezeAfter is freeze, where scales and centre are held to those of another evaluator; nil: of none.
+func (l *Learner) freezeAfter(was *Evaluator) {
+	d := l.dim
 	if l.charts.total < 2 || l.rows.total < 2 {
 		return
 	}
-	e := &Evaluator{Dim: d, Learnt: l.learnt, Settled: l.settled, Centre: make([]float64, d), Scale: make([]float64, d), Constant: make([]bool, d)}
+	e := &Evaluator{Dim: d, Learnt: l.learnt, Settled: l.settled, Accepted: l.accepted, Centre: make([]float64, d), Scale: make([]float64, d), Constant: make([]bool, d)}
 	for k := range d {
 		mean, variance := l.rows.mean[k], l.rows.cov[k*d+k]
 		c, s, floor := mean, math.Sqrt(variance), max(constantShare*math.Abs(mean), leastScale)

@@ -34,7 +34,8 @@ type Series struct {
 
 	steps steps // where causes are told
 
-	run run // a learner's
+	run  run // a learner's
+	hold hold
 }
 
 // SeriesBytes is the most that AppendBinary writes of a series of d columns.

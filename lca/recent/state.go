@@ -9,12 +9,14 @@ import (
 // The bytes of a Learner and of a Series, little-endian: numbers and flags of 8 bytes, and before each list the number of its elements. A matrix
 // is its lower triangle.
 //
-//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began
-//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, 1 and the newest evaluator, or 0
+//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began; and 1 and its hold, or 0
+//	hold      score up to which rows are usual, usual rows since the last other one, four words of which of the last 200 rows were, the next of them
+//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, acceptances, 1 and the newest evaluator, or 0
+//	acceptances  their number, and of each series, rows learnt, and number of the reason
 //	peaks     rows judged, rows before the first peak, and of each peak its score and the rows judged until then
 //	moments   rows that they stand for, rows that came, mean, covariance
 //	distribution  first bin, weights, their sum
-//	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions, the seven numbers of the tail
+//	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions, the seven numbers of the tail, acceptances
 
 // StateBytes is about how many bytes a Learner with one Series takes, in memory and as AppendBinary writes it.
 func StateBytes(dim int) int {
@@ -23,6 +25,15 @@ func StateBytes(dim int) int {
 	}
 	const matrices, lists, histograms, tail = 8*(9+1)/2 + 4*(9+1+1)/2, 8 * 14, 8 * 2 * 2 * 200, 16 * keptPeaks
 	return matrices*dim*dim + lists*dim + histograms + tail
+}
+
+// EvaluatorBytes is about how many bytes an evaluator takes.
+func EvaluatorBytes(dim int) int {
+	if dim > MostColumns {
+		return 0
+	}
+	const matrices, lists, histograms = 4 * (9 + 1 + 1) / 2, 8 * 8, 8 * 2 * 200
+	return matrices*dim*dim + lists*dim + histograms
 }
 
 // AppendBinary appends the series.
@@ -58,6 +69,10 @@ func (s *Series) AppendLearnt(b []byte) ([]byte, error) {
 	w := state.Writer{B: b}
 	w.F64(s.run.peak)
 	w.U64(uint64(s.run.rows)<<32 | uint64(s.run.quiet))
+	flag(&w, s.hold.Open)
+	if s.hold.Open {
+		s.hold.write(&w)
+	}
 	return w.B, err
 }
 
@@ -69,6 +84,9 @@ func ReadLearnt(b []byte) (s *Series, rest []byte, err error) {
 	r := &state.Reader{B: rest}
 	peak, rows := r.F64(), r.U64()
 	s.run = run{peak, int(uint32(rows)), uint32(rows >> 32)}
+	if r.U64() == 1 {
+		s.hold.read(r)
+	}
 	return s, r.B, failed(r, "series")
 }
 
@@ -82,6 +100,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.scores.write(w)
 	l.first.write(w)
 	l.peaks.write(w)
+	writeAccepted(w, l.accepted)
 	flag(w, l.newest != nil)
 	if l.newest != nil {
 		l.newest.write(w)
@@ -98,6 +117,7 @@ func ReadLearner(b []byte, dim int) (l *Learner, rest []byte, err error) {
 	l.scores.read(r)
 	l.first.read(r)
 	l.peaks.read(r)
+	l.accepted = readAccepted(r)
 	if r.U64() == 1 {
 		l.use(readEvaluator(r, dim))
 	}
@@ -157,6 +177,7 @@ func (e *Evaluator) write(w *state.Writer) {
 	for _, v := range e.Tail.numbers() {
 		w.F64(*v)
 	}
+	writeAccepted(w, e.Accepted)
 }
 
 func readEvaluator(r *state.Reader, dim int) *Evaluator {
@@ -178,7 +199,42 @@ func readEvaluator(r *state.Reader, dim int) *Evaluator {
 	for _, v := range e.Tail.numbers() {
 		*v = r.F64()
 	}
+	e.Accepted = readAccepted(r)
 	return e
+}
+
+func (h *hold) write(w *state.Writer) {
+	w.F64(h.usual)
+	w.Count(h.Quiet)
+	for _, word := range h.Last {
+		w.U64(word)
+	}
+	w.Count(h.At)
+}
+
+func (h *hold) read(r *state.Reader) {
+	h.Open, h.usual, h.Quiet = true, r.F64(), int(r.U64())
+	for i := range h.Last {
+		h.Last[i] = r.U64()
+	}
+	if h.At = int(r.U64()); h.At < 0 || h.At >= windowRows {
+		r.Fail(fmt.Errorf("row %d of the last %d", h.At, windowRows))
+		h.At = 0
+	}
+}
+
+// AppendBinary appends the evaluator.
+func (e *Evaluator) AppendBinary(b []byte) ([]byte, error) {
+	w := state.Writer{B: b}
+	e.write(&w)
+	return w.B, nil
+}
+
+// ReadEvaluator reads what AppendBinary wrote for rows with dim columns, and returns what follows it.
+func ReadEvaluator(b []byte, dim int) (e *Evaluator, rest []byte, err error) {
+	r := &state.Reader{B: b}
+	e = readEvaluator(r, dim)
+	return e, r.B, failed(r, "evaluator")
 }
 
 func flag(w *state.Writer, v bool) {

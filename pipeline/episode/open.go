@@ -1,10 +1,6 @@
 package episode
 
-import (
-	"time"
-
-	"github.com/lca-stream/lca-stream/lca/recent"
-)
+import "github.com/lca-stream/lca-stream/lca/recent"
 
 // Level is at which scores of a model an episode opens and ends.
 type Level struct {
@@ -24,25 +20,20 @@ type Open struct {
 	Over  int64        `json:"over"` // of them above the level of their time
 	Peak  Peak         `json:"peak"`
 
-	Seen  int64 `json:"seen"`  // rows since From, with it
-	Above bool  `json:"above"` // the row before was above the level
-	Told  bool  `json:"told"`  // it has been updated
-	Clock Clock `json:"clock"`
+	Seen  int64        `json:"seen"`  // rows since From, with it
+	Above bool         `json:"above"` // the row before was above the level
+	Told  bool         `json:"told"`  // it has been updated
+	Clock recent.Clock `json:"clock"`
 }
 
 const (
-	leastPause = time.Minute    // between two records of an episode, by the clock of its series
-	mostPause  = 24 * time.Hour // … if there is none for a score that passes the level again
+	leastPause = 60_000         // ms between two records of an episode, by the clock of its series
+	mostPause  = 24 * 3_600_000 // … if there is none for a score that passes the level again
 	pauseRows  = 1000           // the same in rows, without a clock
 	silentRows = 100_000
 	// settledRows is after how many rows it is told again what has changed: the first row says little of that.
 	settledRows = 30
 )
-
-// Possible reports whether rows can have led to an open episode like this one: what was read may be what a stranger has written.
-func (o *Open) Possible() bool {
-	return o.Watch.Possible() && o.Seq > 0 && o.Seen > 0 && o.Clock.Rows >= 0 && o.Clock.All > 0 && o.Clock.Since >= 0 && o.Clock.Elapsed >= 0
-}
 
 // Step takes the score of the next row of the series, and p, which is a NaN where it is not known. It returns what is to be said: Opened, Updated, Closed,
 // or nothing.
@@ -73,48 +64,21 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 			o.Peak.P = &p
 		}
 	}
-	o.Clock.step(at.Time)
+	stamp := int64(0)
+	if at.Time != nil {
+		stamp = at.Time.UnixMilli()
+	}
+	o.Clock.Step(stamp)
 	switch {
 	case !is:
 		return Closed
 	case !was:
-	case passes && o.Clock.passed(leastPause, pauseRows), o.Clock.passed(mostPause, silentRows),
-		!o.Told && o.Seen > settledRows && score > usual && o.Clock.passed(leastPause, settledRows):
+	case passes && o.Clock.Passed(leastPause, pauseRows), o.Clock.Passed(mostPause, silentRows),
+		!o.Told && o.Seen > settledRows && score > usual && o.Clock.Passed(leastPause, settledRows):
 		o.Told, say = true, Updated
 	}
 	if say != "" {
-		o.Clock.restart()
+		o.Clock.Restart()
 	}
 	return say
 }
-
-// Clock is the time of a series, by the stamps of its rows: a row with a wrong one costs little, and a night without rows is none.
-type Clock struct {
-	Stamps
-	Rows    int64         `json:"rows"` // since the restart
-	Since   time.Duration `json:"since"`
-	All     int64         `json:"all"` // since it began
-	Elapsed time.Duration `json:"elapsed"`
-}
-
-// step moves the clock on by a row.
-func (c *Clock) step(at *time.Time) {
-	c.Rows++
-	c.All++
-	if at == nil {
-		return
-	}
-	gap := c.next(*at, c.Elapsed/time.Duration(c.All))
-	c.Since = min(c.Since+gap, mostElapsed)
-	c.Elapsed = min(c.Elapsed+gap, mostElapsed)
-}
-
-// passed reports whether a pause is over since the restart: in time, or, where no row has a time, in rows.
-func (c *Clock) passed(pause time.Duration, rows int64) bool {
-	if c.Largest.IsZero() {
-		return c.Rows >= rows
-	}
-	return c.Since >= pause
-}
-
-func (c *Clock) restart() { c.Rows, c.Since = 0, 0 }

@@ -45,7 +45,6 @@ type LearnConfig struct {
 	Rejects         *reject.DeadLetter // how many unusable records are tolerated; nil = all, as in a replay
 	OnInvalid       reject.OnInvalid   // source.on_invalid. A row that the transform fills moves its series on, and is not learnt; at any it may stop
 	Series          modelkey.By        // the rows of one value, in a partition, are a series; of none: those of a partition
-	Normal          bool               // the rows are known to be normal: a replay's, and those of a normal stretch
 	LearnRest       bool               // learn the unfinished minibatch at the end and publish the result, for a replay
 	LearnOneIn      uint64             // learn one minibatch in this many, by a count that no checkpoint holds, for replays; 0 and 1 learn all
 	Producer        string
@@ -327,6 +326,7 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	topic, offset, before := m.Identity()
 	id := minibatch.NewRowIDs(topic, m.Partition.ID)
 	l.unusable.rows(len(l.rows.Invalid), l.rows.N-l.rows.Bad)
+	l.batcher.Stamp(stampOf(m))
 	if l.fills() || l.Series.Keyed() {
 		l.seriesRows(id, offset, before, first)
 		return l.minibatches(ctx, l.batcher.AddSeries(l.x, l.ids, l.turns.ids, m.Partition.ID))
@@ -390,8 +390,7 @@ func (l *Learn) minibatch(ctx context.Context, mb minibatch.Minibatch) error {
 		return err
 	}
 	start, evaluator := time.Now(), l.learner.EvaluatorRows()
-	l.learner.Normal(l.Normal)
-	step, err := l.learner.LearnSeries(mb.X, mb.IDs, mb.Partitions, mb.Series)
+	step, err := l.learner.LearnSeries(mb.X, mb.IDs, mb.Partitions, mb.Series, mb.Stamps)
 	if err != nil {
 		return fmt.Errorf("pipeline: learn: %w", err)
 	}
@@ -531,10 +530,10 @@ func (l *Learn) dropSnapshot() {
 	}
 }
 
-// changed reports whether a step has put another metric in the place of the former one, so that a snapshot is due: the one
+// changed reports whether a step has put another metric in the place of the former one, or what a series shows is normal now, so that a snapshot is due: the one
 // before is that of other rows, or not the best for them.
 func changed(s online.Step) bool {
-	return s.Alarm != online.AlarmNone || remade(s.Choice) && s.Choice.Taken > 0
+	return s.Alarm != online.AlarmNone || s.Accepted > 0 || remade(s.Choice) && s.Choice.Taken > 0
 }
 
 // remade reports whether there was a model before the choice. What a model begins with is no change.
@@ -546,6 +545,9 @@ func (l *Learn) alarm(s online.Step) {
 	logChoice(l.Log, s.Choice, l.ModelID, l.learner.Info().Rows)
 	if remade(s.Choice) && s.Choice.Other() {
 		l.tell(transform.AlarmModel, "the data chose another model: "+s.Choice.Candidates[s.Choice.Taken].Name)
+	}
+	if s.Accepted > 0 {
+		l.Log.Info("what was unusual is normal now, and is learnt", "model_id", l.ModelID, "series", s.Accepted)
 	}
 	switch s.Alarm {
 	case online.AlarmNone:
@@ -568,7 +570,7 @@ func (l *Learn) refused(s online.Step) string {
 	case s.Still:
 		return "no column moves any more, as where sensors are stuck: such rows are not learnt"
 	case !l.Learner.Drift && s.RefusedShare > 0.5:
-		return fmt.Sprintf("%.1f %% of the last rows were refused. lca.drift is off, so none are learnt however long this lasts: if the machine itself was changed, set another snapshot.model_id", 100*s.RefusedShare)
+		return fmt.Sprintf("%.1f %% of the last rows were refused. lca.accept_after is never, so none are learnt however long this lasts: if the machine itself was changed, set another snapshot.model_id", 100*s.RefusedShare)
 	default:
 		return fmt.Sprintf("%.1f %% of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt", 100*s.RefusedShare)
 	}

@@ -90,7 +90,11 @@ func (k *KeyedLearn) learn(ctx context.Context, m *keyedModel, h *heldRows) erro
 func (k *KeyedLearn) minibatches(ctx context.Context, one *Learn, h *heldRows) error {
 	dim := h.plan.Dim()
 	for first := 0; first < len(k.ids); {
-		next := min(first+max(one.batcher.Rows()-one.batcher.Len(), 1), len(k.ids))
+		next, most := first+1, min(first+max(one.batcher.Rows()-one.batcher.Len(), 1), len(k.ids))
+		for next < most && h.stamps[next] == h.stamps[first] {
+			next++
+		}
+		one.batcher.Stamp(h.stamps[first])
 		one.at = reject.Place{Topic: k.Partition.Topic, Partition: k.Partition.ID, Offset: h.offsets[next-1]}
 		one.offsets[k.Partition] = one.at.Offset
 		x, ids := h.x[first*dim:next*dim], k.ids[first:next]

@@ -16,7 +16,7 @@ import (
 // Rows of a change that did not last are said once it is over, and at most once a minute.
 func TestPassingChangesAreSaid(t *testing.T) {
 	config := online.DefaultConfig(2)
-	config.WarmupRows, config.DriftRows, config.Minibatch = 200, 400, 50
+	config.WarmupRows, config.DriftRows, config.Minibatch, config.Recent = 200, 400, 50, false
 	learner, err := online.NewLearner(config)
 	if err != nil {
 		t.Fatal(err)

@@ -1,8 +1,6 @@
 package learn
 
 import (
-	"hash/fnv"
-
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
@@ -36,7 +34,7 @@ func (t *turns) begin(by modelkey.By, m *source.Message) {
 	default:
 		value := by.Whole(m)
 		t.found = t.found || value != nil
-		t.whole = seriesID(m.Partition.ID, string(value), value != nil)
+		t.whole = modelkey.SeriesID(m.Partition.ID, string(value), value != nil)
 	}
 }
 
@@ -49,7 +47,7 @@ func (t *turns) of(row int) uint64 {
 	}
 	value, ok := t.values.Whole(row)
 	t.found = t.found || ok
-	return seriesID(t.partition, value, ok)
+	return modelkey.SeriesID(t.partition, value, ok)
 }
 
 // saySeries warns once that no row has a value of transform.series, which may be misspelt. ends says that no more messages come.
@@ -63,26 +61,17 @@ func (l *Learn) saySeries(ends bool) {
 		"remedy", "correct transform.series")
 }
 
-// seriesID is the identity of the series of a value. It is kept in checkpoints, so it must never change.
-func seriesID(partition int32, value string, ok bool) uint64 {
-	h := fnv.New64a()
-	p := uint32(partition)
-	known := byte(0)
-	if ok {
-		known = 1
+// stampOf is the time of a message's rows, in ms since the epoch; 0: they have none.
+func stampOf(m *source.Message) int64 {
+	if m.Time.IsZero() || m.Time.UnixMilli() <= 0 {
+		return 0
 	}
-	_, _ = h.Write([]byte{byte(p), byte(p >> 8), byte(p >> 16), byte(p >> 24), known})
-	_, _ = h.Write([]byte(value))
-	return h.Sum64()
+	return source.Calendar(m.Time).UnixMilli()
 }
 
 // SeriesState returns a copy of the learner's series of a value in a partition, nil for rows without one; a zero Series where it has none.
 func (l *Learn) SeriesState(partition int32, value []byte) *recent.Series {
-	id := minibatch.SeriesOf(partition)
-	if l.Series.Keyed() {
-		id = seriesID(partition, string(value), value != nil)
-	}
-	return l.learner.SeriesState(id)
+	return l.learner.SeriesState(l.Series.Series(partition, value))
 }
 
 // fills reports whether the transform fills what is missing. Such rows have a score, and so they are rows of their series.

@@ -317,14 +317,14 @@ func TestSeriesIDs(t *testing.T) {
 	seen := map[uint64]bool{}
 	for _, p := range []int32{0, 1, 256} {
 		for _, value := range []string{"", "0", "a", "\x00a"} {
-			seen[seriesID(p, value, true)] = true
+			seen[modelkey.SeriesID(p, value, true)] = true
 		}
-		seen[seriesID(p, "", false)] = true
+		seen[modelkey.SeriesID(p, "", false)] = true
 	}
 	if len(seen) != 15 {
 		t.Errorf("%d identities of 15 series", len(seen))
 	}
-	if got := seriesID(7, "press 3", true); got != 0x27c9987c6bbdbd1 { // FNV-1a, from another program
+	if got := modelkey.SeriesID(7, "press 3", true); got != 0x27c9987c6bbdbd1 { // FNV-1a, from another program
 		t.Errorf("%#x", got)
 	}
 }

@@ -685,6 +685,7 @@ type heldRows struct {
 	x        []float64
 	ordinals []uint32 // of each row among the held ones, the invalid ones included
 	offsets  []int64  // of each row's message: what a row completes has its place, wherever the rows behind it end
+	stamps   []int64  // the same
 	all      uint32   // number of held rows with the invalid ones
 }
 
@@ -693,7 +694,9 @@ const (
 	mostFree   = 256 // empty buffers
 )
 
-func (h *heldRows) bytes() int64 { return int64(8*cap(h.x) + 4*cap(h.ordinals) + 8*cap(h.offsets)) }
+func (h *heldRows) bytes() int64 {
+	return int64(8*cap(h.x) + 4*cap(h.ordinals) + 8*cap(h.offsets) + 8*cap(h.stamps))
+}
 
 // mostHeld is how many rows of a model that is not in memory are held at most: a minibatch, or fewer where held rows take too much.
 func (k *KeyedLearn) mostHeld(dim int) int {
@@ -719,11 +722,11 @@ func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Messag
 			k.touched = append(k.touched, m)
 		}
 	}
-	before := h.bytes()
+	before, at := h.bytes(), stampOf(msg)
 	h.x = append(h.x, x...)
 	for _, o := range ordinals {
 		h.ordinals = append(h.ordinals, h.all+o)
-		h.offsets = append(h.offsets, msg.Offset)
+		h.offsets, h.stamps = append(h.offsets, msg.Offset), append(h.stamps, at)
 	}
 	h.all += uint32(all)
 	if after := h.bytes(); after != before {
@@ -758,7 +761,7 @@ func (k *KeyedLearn) learnHeld(ctx context.Context, m *keyedModel) error {
 	err := k.learn(ctx, m, &h)
 	k.weighHeld(-h.bytes())
 	if len(k.free) < mostFree && h.bytes() < reject.SliceNumbers {
-		k.free = append(k.free, heldRows{x: h.x[:0], ordinals: h.ordinals[:0], offsets: h.offsets[:0]})
+		k.free = append(k.free, heldRows{x: h.x[:0], ordinals: h.ordinals[:0], offsets: h.offsets[:0], stamps: h.stamps[:0]})
 	}
 	return err
 }

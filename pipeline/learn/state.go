@@ -251,12 +251,14 @@ func (l *Learn) note() {
 		return
 	}
 	i := l.learner.Info()
+	held, heldRows := l.learner.HeldSeries()
 	l.sayConstant(i.Constant)
 	l.curve.add(stats.Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL})
 	l.Stats.SetLearning(&stats.Learning{
 		Version: i.Rows, NLL: i.NLL, GaussianNLL: i.GaussianNLL, Effective: i.Effective,
 		Alarms: i.Alarms, Lockouts: l.learner.AlarmsOf(online.AlarmLockout), Refusals: l.learner.AlarmsOf(online.AlarmRefused), Returns: l.learner.AlarmsOf(online.AlarmRegimeReturned),
 		Gated: i.Gated, Copies: i.Copies, Constant: l.constant, PassRows: i.PassRows,
+		HeldSeries: held, HeldRows: heldRows,
 		Curve: l.curve.points,
 	})
 }
@@ -332,7 +334,7 @@ var settings = []setting{
 	{"Gamma", "lca.gamma", false}, {"PassRows", "lca.pass_rows", false}, {"HalfLifeRows", "lca.half_life_rows", false},
 	{"Minibatch", "minibatch.rows", false}, {"TargetRows", "lca.target_rows", false},
 	{"WarmupRows", "lca.warmup_rows", false}, {"InnerSteps", "lca.inner_steps", false}, {"OutlierGate", "lca.outlier_gate", false},
-	{"TimeGap", "lca.time_gap", false}, {"NearCopies", "lca.near_copies", false}, {"Drift", "lca.drift", false}, {"DriftRows", "lca.drift", false},
+	{"TimeGap", "lca.time_gap", false}, {"NearCopies", "lca.near_copies", false}, {"Drift", "lca.accept_after", false}, {"DriftRows", "lca.accept_after", false}, {"AcceptRows", "lca.accept_after", false}, {"AcceptSpan", "lca.accept_after", false},
 	{"Precision", "lca.precision", false}, {"Seed", "lca.seed", false},
 	{"Coordinates", "transform.coordinates", false}, {"Components", "transform.components", false},
 }

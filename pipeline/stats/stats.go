@@ -92,6 +92,8 @@ type Learning struct {
 	Refusals    uint64   `json:"refusals"`       // alarms that many rows are refused, or that none moves, by which the learner goes on as it is
 	Returns     uint64   `json:"regime_returns"` // former metrics that became current again
 	Gated       uint64   `json:"gated_rows"`
+	HeldSeries  int      `json:"held_series"` // that are unusual now, so that their rows are not learnt
+	HeldRows    uint64   `json:"held_rows"`
 	Copies      uint64   `json:"copies"`
 	Constant    []string `json:"constant_features"` // names of the columns that have not moved
 	PassRows    float64  `json:"pass_rows"`         // the current n of γ^(B/n)

@@ -54,7 +54,7 @@ func (t *KeyedTransform) Do(ctx context.Context, b source.Batch) (pipeline.Work,
 	if t.Models.By.Place == modelkey.Column {
 		by = t.doColumns
 	}
-	t.Series = t.Models.By
+	t.Series, t.oneSeries = t.Models.By, true
 	work, err := t.do(ctx, &b, t.usual(), func(part []source.Message) error { return by(ctx, part) })
 	if err == nil {
 		t.countAnomalies()

@@ -51,12 +51,22 @@ func (s *heldSeriesSet) close(one *heldSeries, reason string) {
 	}
 }
 
-// tellEpisodes makes records of what is to be said of episodes. Where none are told any more, one that was told of may end all the same.
+// accepted closes the episode of a series where the model knows that what it shows is normal now, and begins the series again: its means are of what was.
+func (t *Transform) accepted(one *heldSeries) {
+	if !one.episode.Watch.Open {
+		return
+	}
+	if reason := t.model.Model.Recent.AcceptedSince(one.learnt, one.identity); reason != "" {
+		one.version = t.model.Version
+		t.series.close(one, reason)
+		one.Series = recent.Series{}
+	}
+}
+
+// tellEpisodes makes records of what is to be said of episodes.
 func (t *Transform) tellEpisodes(of source.Partition) {
 	for i := range t.series.said {
-		if t.rates != nil {
-			t.records = append(t.records, t.record(&t.series.said[i], of))
-		}
+		t.records = append(t.records, t.record(&t.series.said[i], of))
 	}
 	clear(t.series.said)
 	t.series.said = t.series.said[:0]
@@ -70,7 +80,7 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 		Causes: s.causes,
 	}
 	who := "partition " + strconv.Itoa(int(of.ID))
-	if r.ID = t.episodeID(s.model, of, s.series, s.From); t.value != nil {
+	if r.ID = t.episodeID(of, s.series, s.From); t.value != nil {
 		r.Series, who = t.value, *t.value
 	}
 	if s.series != seriesNull {
@@ -93,14 +103,17 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 	return r
 }
 
-// episodeID is the id of the episode of a series that begins with a row, which the model has scored. Up to the last slash it is the key of its records: in
-// a compacted topic the last word of the series.
-func (t *Transform) episodeID(model string, of source.Partition, series string, from episode.Place) string {
-	if t.value == nil { // in files a value's model says which series it is of
-		base, _, _ := strings.Cut(model, "/")
-		model = fmt.Sprintf("%s/%d/%s", base, of.ID, series)
+// episodeKey is the key of the records of a series: in a compacted topic its last word.
+func (t *Transform) episodeKey(of source.Partition, series string) string {
+	if t.value != nil { // its model is the value's
+		return t.Follow.ModelID
 	}
-	return fmt.Sprintf("%s/%d.%d", model, from.Offset, from.Row)
+	return fmt.Sprintf("%s/%d/%s", t.Follow.ModelID, of.ID, series)
+}
+
+// episodeID is the id of the episode of a series that begins with a row.
+func (t *Transform) episodeID(of source.Partition, series string, from episode.Place) string {
+	return fmt.Sprintf("%s/%d.%d", t.episodeKey(of, series), from.Offset, from.Row)
 }
 
 // alarm is a record as a message; what it is part of ends with in.
@@ -148,6 +161,7 @@ type openState struct {
 	Version uint64          `json:"version"`
 	Heard   time.Duration   `json:"heard"`
 	Causes  []episode.Cause `json:"causes"`
+	Learnt  uint64          `json:"learnt"`
 }
 
 // openBytes is at most what an episode that is open adds to the state of a series.
@@ -159,7 +173,7 @@ func (h *heldSeries) appendOpen(b []byte) []byte {
 		return b
 	}
 	b, _ = h.cause.AppendBinary(b)
-	return append(b, asJSON(openState{h.episode, h.model, h.version, h.heard, h.causes})...)
+	return append(b, asJSON(openState{h.episode, h.model, h.version, h.heard, h.causes, h.learnt})...)
 }
 
 // readOpen reads what appendOpen has written.
@@ -175,10 +189,10 @@ func (h *heldSeries) readOpen(b []byte) error {
 	switch err := json.Unmarshal(rest, &s); {
 	case err != nil:
 		return fmt.Errorf("its episode: %w", err)
-	case !s.Episode.Possible() || cause.Columns() != len(h.Short):
-		return errors.New("its episode is not of its columns, or none that is open")
+	case !s.Episode.Watch.Open || cause.Columns() != len(h.Short):
+		return errors.New("its episode is not of its columns, or not open")
 	}
-	h.cause, h.episode, h.model, h.version, h.heard, h.causes = cause, s.Episode, s.Model, s.Version, s.Heard, s.Causes
+	h.cause, h.episode, h.model, h.version, h.heard, h.causes, h.learnt = cause, s.Episode, s.Model, s.Version, s.Heard, s.Causes, s.Learnt
 	return nil
 }
 

@@ -41,6 +41,7 @@ func (t *Transform) lastRows(w *encode.Whitened, x []float64, first int) {
 			continue
 		}
 		one := of.row(first + i)
+		t.accepted(one)
 		r.series = append(r.series, &one.Series)
 		if t.rates != nil {
 			r.held, r.places = append(r.held, one), append(r.places, of.place(first+i))
@@ -101,14 +102,14 @@ func (t *Transform) watch(w *encode.Whitened) {
 		if i == 0 || r.places[i].Offset != now.Offset {
 			now = t.rates.At(r.places[i].Offset)
 		}
-		if one.model != t.model.ModelID {
-			t.series.close(one, episode.ModelReplaced)
-		}
 		if one.heard = now.Elapsed; r.scorer.Rows(i) > recent.FirstRows { // the level is of the scores of means
 			say = one.episode.Step(r.places[i], float64(w.Recent[at]), float64(w.RecentP[at]), t.level(now.Rate))
 		}
 		cause := r.scorer.Account(e, i, &one.Series, one.episode.Watch.Open, one.cause)
 		if say != "" {
+			if say == episode.Opened {
+				one.learnt = e.Learnt
+			}
 			one.causes = causesOf(cmp.Or(cause, one.cause).Ranked(e, namedCauses), w.Features)
 			t.series.say(one, say, "", t.model.ModelID, t.model.Version, r.places[i].Time)
 		}
@@ -117,7 +118,7 @@ func (t *Transform) watch(w *encode.Whitened) {
 				w.Episode = make([]string, t.queue.rows)
 			}
 			if one.id == "" {
-				one.id = t.episodeID(one.model, t.queue.partition(), one.name, one.episode.From)
+				one.id = t.episodeID(t.queue.partition(), one.name, one.episode.From)
 			}
 			w.Episode[at] = one.id
 		}
@@ -187,7 +188,7 @@ func (q *queue) partition() source.Partition {
 
 // stampOf is the time of a message's rows; nil: it has none.
 func stampOf(m *source.Message) *time.Time {
-	if m.Time.IsZero() || m.Time.Unix() < 0 {
+	if m.Time.IsZero() || m.Time.UnixMilli() <= 0 {
 		return nil
 	}
 	at := source.Calendar(m.Time)

@@ -55,7 +55,7 @@ func (o *Offline) bound(features []string) {
 }
 
 // Of says that the model, and so the only series, is that of a value.
-func (o *Offline) Of(value string) { o.transform.value = &value }
+func (o *Offline) Of(value string) { o.transform.value, o.transform.oneSeries = &value, true }
 
 // Adopt has the rows to come whitened with another model.
 func (o *Offline) Adopt(model *snapshot.Snapshot) {

@@ -67,6 +67,8 @@ type heldSeries struct {
 	version  uint64          // that scored the last row that something was said of
 	heard    time.Duration   // the clock of the partition, at its last row
 	id       string          // of the episode, where it is known already
+	learnt   uint64          // rows behind the evaluator that its first row was scored with
+	identity uint64          // as the learner knows it, of a series that was heard of since the process began
 
 	touched      bool // since the states were written last
 	newer, older *heldSeries
@@ -83,10 +85,11 @@ type heldSeriesSet struct {
 
 	// What the series of a value is before its first row; nil: there are no rows yet.
 	begin func(value []byte) *recent.Series
+	// The identity of the series of a value, as the learner knows it.
+	identify func(value []byte) uint64
 
 	said []saying               // of episodes, since states were written last
 	open map[string]*heldSeries // with an episode that is open
-	lost map[string]*heldSeries // the same, of states whose rows come again
 	next int64                  // the last message with rows that the clock has taken, and one
 
 	// Before a message whose rows are whitened at several times; nil: it is not kept. If the message is set aside for a later row, none of them counts.
@@ -121,6 +124,9 @@ func (s *heldSeriesSet) touch(value []byte, offset int64, row int, features stri
 			one.Series, one.features = *s.begin(value), features
 		}
 		s.all[one.name] = one
+	}
+	if one.identity == 0 && s.identify != nil {
+		one.identity = s.identify(value)
 	}
 	s.heard(one, offset, row, features)
 	return one
@@ -267,54 +273,36 @@ func stateKey(group string, of source.Partition) string {
 }
 
 // load reads the states of a partition that is read on from an offset, and of its clock, where there is one. A state of a row behind that is of a time that
-// comes again, as after a reset of offsets: its series begins again, and an episode that was open there is over.
+// comes again, as after a reset of offsets, and its series begins again.
 //
 // Between two blocks there may be more series than limit, if a block has so many. Twice as many are not held: then others than transforms write to the topic,
 // and the oldest go, so that what they write takes no more memory than that.
 func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group string, of source.Partition, next int64, rates *episode.Rates) error {
-	*s = heldSeriesSet{all: map[string]*heldSeries{}, gone: map[string]bool{}, lost: map[string]*heldSeries{}, most: s.most}
+	*s = heldSeriesSet{all: map[string]*heldSeries{}, gone: map[string]bool{}, most: s.most}
 	prefix := stateKey(group, of)
 	clock := strings.TrimSuffix(prefix, "/")
-	damaged := map[string]error{} // by the key of its last record: what a later one has replaced is no state any more, compacted away or not
 	err := topic.Read(ctx, of, func(got *source.Fetched) error {
 		for i := range got.Records {
 			r := &got.Records[i]
-			key, err := string(r.Key), error(nil)
-			name, ours := strings.CutPrefix(key, prefix)
-			switch {
-			case key == clock && rates != nil:
-				err = s.damaged(topic, of, r.Offset, "the clock", s.takeClock(&rates.Clock, r.Value, r.Headers, next))
-			case ours && !strings.Contains(name, "/") && len(name) <= 3*modelkey.MostBytes:
-				err = s.damaged(topic, of, r.Offset, fmt.Sprintf("series %q", name), s.take(name, r.Value, r.Headers, next))
-			default:
+			if string(r.Key) == clock && rates != nil && r.Value != nil {
+				if err := s.takeClock(&rates.Clock, r.Value, r.Headers, next); err != nil {
+					return s.damaged(topic, of, r.Offset, "the clock", err)
+				}
+			}
+			name, ours := strings.CutPrefix(string(r.Key), prefix)
+			if !ours || strings.Contains(name, "/") || len(name) > 3*modelkey.MostBytes {
 				continue
 			}
-			if delete(damaged, key); err != nil {
-				damaged[key] = err
-			}
-			if len(damaged) > mostDamaged {
-				return err
+			if err := s.take(name, r.Value, r.Headers, next); err != nil {
+				return s.damaged(topic, of, r.Offset, fmt.Sprintf("series %q", name), err)
 			}
 		}
 		return nil
 	})
-	for _, key := range slices.Sorted(maps.Keys(damaged)) {
-		err = cmp.Or(err, damaged[key])
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.lost)) {
-		s.close(s.lost[name], episode.Reset)
-	}
-	s.lost = nil
 	return err
 }
 
-// mostDamaged is how many states that cannot be read are remembered until a later record replaces them.
-const mostDamaged = 1000
-
 func (s *heldSeriesSet) damaged(topic *StateTopic, of source.Partition, offset int64, what string, err error) error {
-	if err == nil {
-		return nil
-	}
 	return &reject.Stop{
 		Err:    fmt.Errorf("topic %s, partition %d, offset %d: the state of %s: %w", topic.Name, of.ID, offset, what, err),
 		Remedy: "use the newer program if one has written it; or delete this topic and create it again: then all series begin again",
@@ -334,12 +322,12 @@ func header(headers []source.Header) (offset int64, err error) {
 
 // takeClock reads the clock of the partition.
 func (s *heldSeriesSet) takeClock(clock *episode.RowClock, value []byte, headers []source.Header, next int64) error {
-	if *clock, s.next = (episode.RowClock{}), 0; value == nil {
-		return nil
-	}
 	offset, err := header(headers)
-	if err != nil || offset >= next {
+	if err != nil {
 		return err
+	}
+	if *clock, s.next = (episode.RowClock{}), 0; offset >= next {
+		return nil
 	}
 	s.next = offset + 1
 	return json.Unmarshal(value, clock)
@@ -352,7 +340,7 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 		delete(s.all, name)
 		delete(s.open, name)
 	}
-	if delete(s.lost, name); value == nil {
+	if value == nil {
 		return nil
 	}
 	offset, err := header(headers)
@@ -370,15 +358,13 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 	if len(of) > fingerprintLength {
 		return fmt.Errorf("header %s has %d bytes", HeaderFeatures, len(of))
 	}
+	if offset >= next {
+		s.drop(name)
+		return nil
+	}
 	one := &heldSeries{Series: *state, name: name, features: of, offset: offset}
 	if err := one.readOpen(rest); err != nil {
 		return err
-	}
-	if offset >= next {
-		if s.drop(name); one.episode.Watch.Open {
-			s.lost[name] = one
-		}
-		return nil
 	}
 	s.all[name] = one
 	s.link(one)

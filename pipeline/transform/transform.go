@@ -78,6 +78,7 @@ type Transform struct {
 	levels    levels                      // of the model that was last asked for
 	from      source.Partition            // of the batch
 	records   []episode.Record            // of it
+	oneSeries bool                        // to the learner of a model all its rows are one series, whose identity is 0: there is a model for each value
 	value     *string                     // whose model it is, where files are read; nil: the model is of all rows
 	placeOf   func(row int) episode.Place // of a row of a message of a file; nil: it is in a topic
 	unusual   map[string]uint64           // with model.by: rows of the batch with a lca_p below RareRow, by model
@@ -118,6 +119,9 @@ func (t *Transform) do(ctx context.Context, b *source.Batch, features []string, 
 	}
 	t.made.begin(len(b.Messages))
 	t.from, t.records = b.Messages[0].Partition, t.records[:0]
+	if t.series.identify == nil && !t.oneSeries {
+		t.series.identify = func(value []byte) uint64 { return t.Series.Series(t.from.ID, value) }
+	}
 	if err := t.inParts(b.Messages, features, whiten); err != nil {
 		return pipeline.Work{}, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -20,6 +21,15 @@ type recentJSON struct {
 	Scores   histogramJSON `json:"scores"`
 	First    histogramJSON `json:"first"`
 	Tail     peaksJSON     `json:"tail"`
+
+	Accepted []acceptanceJSON `json:"accepted"`
+}
+
+// acceptanceJSON is recent.Acceptance.
+type acceptanceJSON struct {
+	Series string `json:"series"` // 16 hexadecimal digits
+	Learnt uint64 `json:"learnt"`
+	Reason string `json:"reason"`
 }
 
 // histogramJSON is a distribution without its weights.
@@ -55,7 +65,10 @@ func recentText(e *recent.Evaluator) string {
 		return leftOut
 	}
 	of := func(d recent.Distribution) histogramJSON { return histogramJSON{d.Low, len(d.Weights), d.Sum} }
-	r := recentJSON{Learnt: e.Learnt, Settled: e.Settled, Constant: []int{}, Scores: of(e.Scores), First: of(e.First), Tail: peaksJSON(e.Tail)}
+	r := recentJSON{Learnt: e.Learnt, Settled: e.Settled, Constant: []int{}, Accepted: []acceptanceJSON{}, Scores: of(e.Scores), First: of(e.First), Tail: peaksJSON(e.Tail)}
+	for _, a := range e.Accepted {
+		r.Accepted = append(r.Accepted, acceptanceJSON{fmt.Sprintf("%016x", a.Series), a.Learnt, a.Reason})
+	}
 	for k, constant := range e.Constant {
 		if constant {
 			r.Constant = append(r.Constant, k)
@@ -80,6 +93,13 @@ func parseRecent(m *lca.Model, text string) error {
 			return fmt.Errorf("column %d of %d is constant", k, d)
 		}
 		e.Constant[k] = true
+	}
+	for _, a := range r.Accepted {
+		series, err := strconv.ParseUint(a.Series, 16, 64)
+		if err != nil {
+			return fmt.Errorf("series %q is accepted: %w", a.Series, err)
+		}
+		e.Accepted = append(e.Accepted, recent.Acceptance{Series: series, Learnt: a.Learnt, Reason: a.Reason})
 	}
 	var errScores, errFirst error
 	e.Scores, errScores = r.Scores.distribution()

@@ -15,12 +15,13 @@ import numpy as np
 import causes
 import recent
 
-SECOND = 10**9
+MILLISECOND, SECOND = 10**6, 10**9
 MINUTE, DAY = 60 * SECOND, 86400 * SECOND
 BLOCK = 4096  # offsets: series are let go of, and silent ones looked at, before the first row of the next ones
 MOST_SERIES, MOST_NUMBERS = 1 << 16, 64 << 20
 QUIET, WINDOW = 30, 200  # usual rows after which an episode is over: that many in a row, or more than half of those
 UPDATED, DAILY = (MINUTE, 1000), (DAY, 100_000)  # between two records of an episode: by the time of its rows, or in rows without timestamps
+MOST_ELAPSED = (1 << 62) // MILLISECOND * MILLISECOND
 SETTLED = 30  # rows after which it is told again, once
 TOLERANCE = 1e-9  # of a level
 
@@ -56,7 +57,7 @@ class Stamps:
         self.largest, self.ahead, self.behind = None, None, 0
 
     def next(self, at, usual):
-        most = max(MINUTE, 10 * min(usual, 365 * DAY))
+        most = max(MINUTE, 10 * min(usual // MILLISECOND * MILLISECOND, 365 * DAY))
         if self.largest is None:
             self.largest = at
         elif at > self.largest + most:  # a pause, or a wrong timestamp: another one tells
@@ -87,7 +88,7 @@ class RowClock:
     def step(self, at):
         self.all += 1
         if at is not None:
-            self.elapsed = min(self.elapsed + self.stamps.next(at, self.time // max(1, self.rows)), 1 << 62)
+            self.elapsed = min(self.elapsed + self.stamps.next(at, self.time // max(1, self.rows)), MOST_ELAPSED)
         if self.all == (max(2, 2 * self.rows) if self.rows < BLOCK else self.rows + BLOCK):
             self.rows, self.time = self.all, self.elapsed
 
@@ -196,20 +197,36 @@ class Partition:
         elif one.features != chosen.features:
             self.close(one, "model_replaced")
             one.begin(chosen.d, chosen.features)
+        elif one.episode:
+            learnt, reason = chosen.recent.accepted.get(self.identity(value), (0, None))
+            if learnt > one.episode.learnt:
+                one.version = chosen.version
+                self.close(one, reason)
+                one.begin(chosen.d, chosen.features)
         self.series[name] = one
         self.scored_in, self.columns = offset // BLOCK, chosen.d
         return one
 
+    def identity(self, value):
+        """The series of a value, as snapshots name it: 0 with a model for each value, the partition where it is the series, and else FNV-1a of both."""
+        if self.options.by_key:
+            return 0
+        if self.options.series != "key":
+            return self.number
+        digest = 0xCBF29CE484222325
+        for byte in self.number.to_bytes(4, "little") + bytes([value is not None]) + (value or b""):
+            digest = (digest ^ byte) * 0x100000001B3 % (1 << 64)
+        return digest
+
     def row(self, one, place, score, p, chosen, model):
         """Takes the score of a row of a series, and returns the id of the episode that it is part of."""
         rate, one.elapsed = self.marks.get(place[0], (0, 0))
-        if one.episode and one.episode.model != model:
-            self.close(one, "model_replaced")
         e, height, say = chosen.recent, math.inf, None
         if one.rows.rows > recent.FIRST:
             height, young = e.level(rate)
             if one.episode is None and score > height:
                 one.episode = Episode(place, height, young, e.usual, model)
+                one.episode.learnt = e.learnt
             if one.episode:
                 say = one.episode.step(place, score, p, height)
         open = one.episode
@@ -230,7 +247,7 @@ class Partition:
 
     def id(self, one):
         offset, row, _ = one.episode.begin
-        return f"{one.episode.model.split('/')[0]}/{self.number}/{one.name}/{offset}.{row}"
+        return f"{self.options.model_id}/{self.number}/{one.name}/{offset}.{row}"
 
     def tell(self, one, kind, reason, at):
         e = one.episode
@@ -258,7 +275,7 @@ def named(one):
 
 def stamp(ms):
     """A timestamp of Kafka in nanoseconds, of years that can be written; None: there is none."""
-    return None if ms < 0 else min(ms, 253402300799999) * 10**6
+    return None if ms <= 0 else min(ms, 253402300799999) * 10**6
 
 
 def instant(text):

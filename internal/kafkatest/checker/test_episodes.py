@@ -37,7 +37,7 @@ class Evaluator:
 
     def snapshot(self):
         """A young one, which has nothing else."""
-        told = {"learnt": 1000, "settled": True, "constant": [], "scores": {"low": self.low, "bins": 5, "sum": 1000.0}, "first": {"low": 0, "bins": 0, "sum": 0.0}, "tail": self.tail}
+        told = {"learnt": 1000, "settled": True, "learnt": 100, "accepted": [], "constant": [], "scores": {"low": self.low, "bins": 5, "sum": 1000.0}, "first": {"low": 0, "bins": 0, "sum": 0.0}, "tail": self.tail}
         meta = {"lca.format": "3", "lca.young": "true", "lca.model_version": str(self.version), "lca.d": "2", "lca.d_gaussian": "0", "lca.features": json.dumps(NAMES),
                 "lca.neighbours": "0", "lca.kind": "lca", "lca.recent": json.dumps(told)}
         parts = {
@@ -424,18 +424,18 @@ class Reasons(unittest.TestCase):
         p = episodes.Partition(0, [(o, o * apart * 10**9, 1) for o in offsets], options)
         self.chosen = type("Model", (), {"d": 2, "features": NAMES, "version": 1})()
         self.chosen.recent = recent.Evaluator(json.dumps({
-            "settled": True, "constant": [], "scores": {"low": 0, "bins": 0, "sum": 0}, "first": {"low": 0, "bins": 0, "sum": 0}, "tail": OLD.tail}), 2,
+            "settled": True, "learnt": 100, "accepted": [], "constant": [], "scores": {"low": 0, "bins": 0, "sum": 0}, "first": {"low": 0, "bins": 0, "sum": 0}, "tail": OLD.tail}), 2,
             np.array([*OLD.c, *OLD.s, *OLD.mean, *OLD.c]), np.array([v for f in OLD.f for i, r in enumerate(f) for v in r[: i + 1]]))
         self.chosen.recent.usual = 0.5
         return p
 
-    def rows(self, p, name, offset, scores, chosen=None, model="m"):
+    def rows(self, p, name, offset, scores, chosen=None):
         p.advance(offset)
         for i, score in enumerate(scores):
             one = p.hear(name, offset, chosen or self.chosen)
             one.rows.score(self.chosen.recent, np.array(OLD.c))
             one.rows.rows += 50  # beyond the first ones
-            p.row(one, (offset, i, offset * 10**9), score, None, chosen or self.chosen, model)
+            p.row(one, (offset, i, offset * 10**9), score, None, chosen or self.chosen, "m")
 
     def ends(self, p):
         return [(t["id"], t["seq"], t["type"].removeprefix("episode_"), t["reason"]) for t in p.told]
@@ -474,10 +474,24 @@ class Reasons(unittest.TestCase):
         self.rows(p, b"a", 1, [0.0], other)
         self.assertEqual(self.ends(p)[1:], [("m/0/a/0.0", 1, "closed", "model_replaced")])
         self.assertEqual((p.told[1]["version"], p.series["a"].rows.rows), (1, 51))
-        self.rows(p, b"b", 2, [9.0])
-        self.rows(p, b"b", 3, [9.0], model="n")
-        self.assertEqual(self.ends(p)[2:], [("m/0/b/2.0", 0, "opened", None), ("m/0/b/2.0", 1, "closed", "model_replaced"), ("n/0/b/3.0", 0, "opened", None)])
-        self.assertEqual([t["model_id"] for t in p.told[2:]], ["m", "m", "n"])
+
+    def test_accepted(self):
+        """The first row that a model scores which knows that this is normal begins the series again. What opened later is not meant."""
+        p = self.partition(range(9), 1)
+        self.rows(p, b"a", 0, [9.0])
+        self.rows(p, b"b", 1, [9.0])
+        other = copy.copy(self.chosen)
+        other.recent, other.version = copy.copy(self.chosen.recent), 2
+        other.recent.accepted = {p.identity(b"a"): (100, "accepted")}
+        self.rows(p, b"a", 2, [9.0], other)
+        self.assertEqual(len(p.told), 2)
+        other.recent.accepted = {p.identity(b"a"): (101, "accepted")}
+        self.rows(p, b"b", 3, [9.0], other)
+        self.rows(p, b"a", 4, [0.0], other)
+        self.assertEqual(self.ends(p)[2:], [("m/0/a/0.0", 1, "closed", "accepted")])
+        self.assertEqual((p.told[2]["version"], p.told[2]["time"], p.series["a"].rows.rows), (2, 2 * 10**9, 51))
+        p.number = 7
+        self.assertEqual(p.identity(b"press 3"), 0x27C9987C6BBDBD1)  # as the program has it
 
     def test_no_timestamps(self):
         """Rows count instead: 30 to the second record, 1000 between others, and 100,000 at most."""
@@ -507,7 +521,7 @@ class Causes(unittest.TestCase):
         """A column that went up by five scales, one that became noisy, and a steady one that has stopped."""
         rng = np.random.default_rng(2)
         e = recent.Evaluator(json.dumps({
-            "settled": True, "constant": [], "scores": {"low": 0, "bins": 0, "sum": 0}, "first": {"low": 0, "bins": 0, "sum": 0}, "tail": OLD.tail}), 4,
+            "settled": True, "learnt": 100, "accepted": [], "constant": [], "scores": {"low": 0, "bins": 0, "sum": 0}, "first": {"low": 0, "bins": 0, "sum": 0}, "tail": OLD.tail}), 4,
             np.array([*[10.0, 20, 30, 40], *[2.0] * 4, *[10.0, 20, 30, 40] * 2, *[1.4] * 4, *[10.0, 20, 30, 40]]),
             np.array([v for p in (12, 4, 4) for r in np.eye(p) * 20 for v in r[: int(np.argmax(r)) + 1]]))
         series, steps, cause = recent.Series(4), causes.Steps(4), None

@@ -149,7 +149,7 @@ type LCA struct {
 	Neighbours     int        // size of the pool, rows
 	WarmupRows     int        // rows before the first update; lca.Auto: by the number of features and the preset
 	OutlierGate    float64    // squared kernel distance beyond which a row is not learnt; lca.Auto: by the scores of the pool; +Inf: off
-	Drift          int        // rows that a change must last for; lca.Auto: by preset; 0: off
+	AcceptAfter    Accept     // for how long a change must last before it is the new normal
 	SkipWhenBehind bool       // subsample for learning when input outruns it
 }
 

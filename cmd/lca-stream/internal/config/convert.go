@@ -57,9 +57,7 @@ func (c *Config) Learner(dim int) (online.Config, error) {
 	l.Minibatch, l.Neighbours = c.Minibatch.Rows, m.Neighbours
 	l.WarmupRows, l.OutlierGate = m.WarmupRows, m.OutlierGate
 	l.Recent = c.Transform.Recent != RecentOff
-	if l.Drift = m.Drift != 0; l.Drift {
-		l.DriftRows = m.Drift
-	}
+	m.AcceptAfter.learner(&l)
 	if err := l.Validate(); err != nil {
 		return online.Config{}, fmt.Errorf("configuration section lca, with %d features: %w", dim, err)
 	}

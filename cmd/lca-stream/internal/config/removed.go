@@ -25,6 +25,7 @@ var removed = map[string]gone{
 	"checkpoint.every_rows":          {"a checkpoint goes with every snapshot now, and is written every 50000 rows while there is none, or as seldom as snapshot.every_rows says", ""},
 	"kafka.transaction_timeout":      {"it is always 45s now; what cannot be cut gets more on a slow link, and where the cluster allows less it is less", ""},
 	"shutdown_timeout":               {"it is always 30s now", "give the process more than that before it is killed"},
+	"lca.drift":                      {"lca.accept_after says for how long a change must last before it is the new normal", "set lca.accept_after: never for off, or such as 1000 rows"},
 	"lca.near_copies":                {"near copies of a row are never among its neighbours now", ""},
 	"lca.nu_gaussian":                {"it stands with lca.nu now", "write it there as the second: lca.nu: [0.01, 0.001]"},
 	"lca.rank":                       {"it stands with lca.metric now", "write it there: lca.metric: low_rank:5"},

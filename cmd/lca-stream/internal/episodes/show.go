@@ -58,8 +58,10 @@ var reasons = map[string]string{
 	episode.Usual:         "its rows are usual again",
 	episode.Silent:        "its series has had no row for a day",
 	episode.Evicted:       "there were too many series, so that this one was given up",
-	episode.ModelReplaced: "its model is another one now, or has other features",
-	episode.Reset:         "offsets were set back, and its rows come again",
+	episode.ModelReplaced: "its model has other features now",
+	episode.Accepted:      "someone said that this is normal",
+	episode.Aged:          "it has lasted for lca.accept_after, and is the new normal",
+	episode.Returned:      "it was normal before, and is again",
 }
 
 // describe is an episode for people; age is that of its last record.

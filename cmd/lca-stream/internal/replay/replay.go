@@ -59,7 +59,7 @@ code 3, as by a second learner: started again, it goes on from the new snapshot,
 stream where it was. To leave it alone, give the snapshot an id of its own (--model-id). An interrupt leaves the topic as it was, and exit code 2.
 
 The partitions of a topic are merged in the order of (timestamp, partition, offset). On them stochastic, the default, is the
-learner of the live stream: it sets aside what is far from all others, and changes that do not last for lca.drift rows, and
+learner of the live stream: it sets aside what is far from all others, and changes that do not last for lca.accept_after, and
 starts again from one that does. Files may be sorted: there, a change that lasts is learnt with the rest. What was left out
 is printed. The others leave nothing out: the batch algorithms of the paper, on a uniform sample of at most --sample rows: lca, lca-gauss, lca-gauss-red, and gaussian, the single
 Gaussian. lca-gauss-search goes beyond the paper: LCA-Gauss-Red and starts from directions of low
@@ -185,7 +185,7 @@ type Result struct {
 
 	SingleNLL   *float64 `json:"gaussian_nll"`     // of a single Gaussian
 	Outliers    uint64   `json:"outlier_rows"`     // not learnt: each is far from all others
-	Passing     uint64   `json:"passing_rows"`     // not learnt: of changes that did not last for lca.drift rows
+	Passing     uint64   `json:"passing_rows"`     // not learnt: of changes that did not last for lca.accept_after
 	Unconfirmed uint64   `json:"unconfirmed_rows"` // not learnt: of a change that the range ends with
 	Restarts    uint64   `json:"restarts"`         // changes that lasted: the model is of the rows since the last one
 
@@ -316,7 +316,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 		oneIn = 1
 	}
 	stage := &learn.Learn{LearnConfig: learn.LearnConfig{
-		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, Normal: true, LearnRest: true, LearnOneIn: oneIn,
+		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true, LearnOneIn: oneIn,
 		SnapshotRows: 1 << 62, Columns: r.config.Source.Features, Learner: learner, Series: system.SeriesOf(r.config), Producer: app.Producer(),
 		Start:      func(context.Context, source.Offsets) (source.Offsets, error) { return r.start, nil },
 		OnSnapshot: func(s *snapshot.Snapshot) { last = s },
@@ -653,8 +653,8 @@ func (r Result) aside() (parts []string) {
 		why  string
 	}{
 		{r.Outliers, "far from all others"},
-		{r.Passing, "of changes that did not last (lca.drift)"},
-		{r.Unconfirmed, "of a change that the range ends with (lca.drift)"},
+		{r.Passing, "of changes that did not last (lca.accept_after)"},
+		{r.Unconfirmed, "of a change that the range ends with (lca.accept_after)"},
 	} {
 		if p.rows > 0 {
 			parts = append(parts, plural.Count(p.rows, "row")+" "+p.why)

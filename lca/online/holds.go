@@ -1,0 +1,390 @@
+package online
+
+import (
+	"errors"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/recent"
+)
+
+// A fault must not become the new normal while it lasts, and a change that someone made for good must. What scores the last rows of a series tells which
+// series is unusual (recent.Learner.Held). Its rows are held: they are kept, the newest of them, and not learnt. A hold ends
+//
+//   - when the rows of the series are usual again: they are dropped, but the last few holds are kept for a while, because someone may still say that
+//     this was normal;
+//   - when someone says so (Accept);
+//   - when it has lasted for Config.AcceptSpan or AcceptRows;
+//   - when a former regime explains its rows.
+//
+// With Drift off nothing is held: the learner keeps to what it knew by itself (knowngood.go).
+//
+// In the last three cases its rows are learnt. If they are of the only series, or most rows were held, the stream has changed: they are learnt as any others
+// are, a minibatch of them with each of those that come, and if they are far from what the metric knows, the learner restarts from them (restart.go). If they
+// are few among others, they join the pool and the moments, and nothing is replaced.
+
+const (
+	closedHolds = 4 // that are kept when they are over
+
+	metricAccepts  = 1000               // rows, with PresetMetric
+	densityAccepts = 7 * 24 * 3_600_000 // ms, with PresetDensity
+	leastAccepted  = 200                // rows that a hold has at least when it is accepted by the clock
+	stampless      = 100_000            // rows that stand for AcceptSpan where rows have no stamps
+)
+
+// hold is a stretch of rows of a series that are unusual.
+type hold struct {
+	series      uint64
+	rows        batch // the newest
+	count       uint64
+	clock       recent.Clock
+	first, last int64 // stamps, in ms; 0: none
+}
+
+// holds are those of a learner.
+type holds struct {
+	open    map[uint64]*hold
+	closed  []*hold // the last ones, in order
+	queue   batch   // rows that were accepted, and wait to be learnt
+	joins   batch   // the same, of few series among others
+	most    bool    // the last minibatch was held, for the most part
+	changed int     // acceptances that no Step has told
+	total   uint64  // rows that were held
+
+	spare  *hold             // whose memory is used again
+	leaves *recent.Evaluator // what was known of the last rows in the regime that is about to be left
+}
+
+// inOrder are the open holds, by series.
+func (h *holds) inOrder() []*hold {
+	var all []*hold
+	for _, series := range slices.Sorted(maps.Keys(h.open)) {
+		all = append(all, h.open[series])
+	}
+	return all
+}
+
+// add holds a row.
+func (h *holds) add(series uint64, row batch, stamp int64) {
+	one := h.open[series]
+	if one == nil {
+		if h.open == nil {
+			h.open = map[uint64]*hold{}
+		}
+		if one = h.spare; one == nil {
+			one = new(hold)
+		}
+		h.spare = nil
+		*one = hold{series: series, first: stamp, rows: batch{one.rows.x[:0], one.rows.ids[:0], one.rows.places[:0]}}
+		h.open[series] = one
+	}
+	one.rows.append(row)
+	one.count++
+	h.total++
+	if stamp != 0 {
+		one.last = stamp
+	}
+	one.clock.Step(stamp)
+}
+
+// end ends a hold whose series is usual again.
+func (h *holds) end(one *hold) {
+	delete(h.open, one.series)
+	if h.closed = append(h.closed, one); len(h.closed) > closedHolds {
+		h.spare = h.closed[0]
+		h.closed = slices.Delete(h.closed, 0, 1)
+	}
+}
+
+// bound drops the oldest rows of holds: at most so many of those that are open together, and as many of those that are over.
+func (h *holds) bound(most, d int) {
+	cut := func(rows *batch, most int) {
+		if rows.len() > most {
+			rows.forget(rows.len()-most, d)
+		}
+	}
+	for _, one := range h.open {
+		cut(&one.rows, most/len(h.open))
+	}
+	for _, one := range h.closed {
+		cut(&one.rows, most/closedHolds)
+	}
+	cut(&h.queue, most)
+	cut(&h.joins, most)
+}
+
+// holdSeries takes the rows of series that are held out of a minibatch, and adds rows that were accepted.
+func (l *Learner) holdSeries(b batch, kept []int, series []uint64, stamps []int64, s *Step) batch {
+	h, held := &l.unusual, l.recent.held
+	if l.metric == nil || l.cfg.Finite || !l.cfg.Drift || len(held) == 0 {
+		return b
+	}
+	if h.queue.len() == 0 && l.warm.len() == 0 {
+		h.leaves = nil // what was accepted is known to the metric
+	}
+	if len(h.open) > 0 || slices.Contains(held, true) {
+		b = l.divide(b, kept, series, stamps)
+		s.Held = l.apart.held
+		h.most = 2*s.Held > s.Rows
+		for id, one := range h.open {
+			if l.recent.series[id] == nil { // it is not kept any more
+				h.end(one)
+			}
+		}
+		l.regimeOfHeld(s)
+		l.acceptOld()
+		h.bound(l.cfg.Neighbours, l.cfg.Dim)
+	}
+	l.joinAccepted()
+	if n := min(h.queue.len(), max(l.cfg.Minibatch, s.Held)); n > 0 {
+		d := l.cfg.Dim
+		all := batch{slices.Clone(h.queue.x[:n*d]), slices.Clone(h.queue.ids[:n]), slices.Clone(h.queue.places[:n])}
+		h.queue.forget(n, d)
+		all.append(b)
+		b = all
+	}
+	s.Accepted, h.changed = h.changed, 0
+	return b
+}
+
+// apart is memory for rows that are not held.
+type apart struct {
+	let  batch
+	rows []int
+	held int
+	last batch // rows that are held now
+}
+
+// divide returns the rows of a minibatch that are not held. kept are the places of its rows among those that were handed in; nil: they are the same.
+func (l *Learner) divide(b batch, kept []int, series []uint64, stamps []int64) batch {
+	h, a, d := &l.unusual, &l.apart, l.cfg.Dim
+	a.rows, a.held, a.last = a.rows[:0], 0, batch{a.last.x[:0], a.last.ids[:0], a.last.places[:0]}
+	for i := range b.ids {
+		at := i
+		if kept != nil {
+			at = kept[i]
+		}
+		if !l.recent.held[at] {
+			if one := h.open[series[at]]; one != nil {
+				h.end(one)
+			}
+			a.rows = append(a.rows, i)
+			continue
+		}
+		stamp, row := int64(0), batch{b.x[i*d : (i+1)*d], b.ids[i : i+1], b.places[i : i+1]}
+		if stamps != nil {
+			stamp = stamps[at]
+		}
+		h.add(series[at], row, stamp)
+		a.last.append(row)
+		a.held++
+	}
+	return a.let.pick(b, a.rows, d)
+}
+
+// joinAccepted lets accepted rows of few series enter the pool and the moments.
+func (l *Learner) joinAccepted() {
+	h := &l.unusual
+	if h.joins.len() == 0 {
+		return
+	}
+	l.estimator.load(l.pool, l.metric, l.work)
+	l.again(h.joins)
+	l.moments.learn(h.joins.x, l.work)
+	l.offerToPool(h.joins, l.kept)
+	h.joins = batch{}
+}
+
+// acceptOld accepts what has lasted for as long as a change must.
+func (l *Learner) acceptOld() {
+	any := false
+	for _, one := range l.unusual.open {
+		any = any || l.lasts(one)
+	}
+	if !any {
+		return
+	}
+	for _, one := range l.unusual.inOrder() {
+		if l.lasts(one) {
+			l.accept(one, recent.Aged)
+		}
+	}
+}
+
+// lasts reports whether what a hold is of has lasted for as long as a change must.
+func (l *Learner) lasts(h *hold) bool {
+	rows, span := l.cfg.accepts()
+	switch {
+	case span == 0:
+		return h.count >= rows
+	case h.clock.Largest == 0:
+		return h.count >= stampless
+	}
+	return h.clock.Elapsed >= span && h.count >= leastAccepted
+}
+
+// accepts is for how long a change must last: in rows, or in ms if that is not 0.
+func (c Config) accepts() (rows uint64, span int64) {
+	switch {
+	case c.AcceptSpan > 0:
+		return 0, c.AcceptSpan
+	case c.AcceptRows != lca.Auto:
+		return uint64(c.AcceptRows), 0
+	case c.Preset == lca.PresetDensity:
+		return 0, densityAccepts
+	}
+	return metricAccepts, 0
+}
+
+// accept lets the rows of a hold be learnt.
+func (l *Learner) accept(one *hold, reason string) {
+	h := &l.unusual
+	all := len(l.recent.series) == 1 || h.most
+	if all {
+		h.leaves = l.recent.learner.Evaluator()
+	}
+	l.recent.learner.Accept(one.series, reason, one.rows.x, all)
+	to := &l.unusual.joins
+	if all {
+		to = &l.unusual.queue
+	}
+	l.released(one, to)
+}
+
+// released queues the rows of a hold that is over.
+func (l *Learner) released(one *hold, to *batch) {
+	h := &l.unusual
+	delete(h.open, one.series)
+	h.closed = slices.DeleteFunc(h.closed, func(c *hold) bool { return c == one })
+	to.append(one.rows)
+	if s := l.recent.series[one.series]; s != nil {
+		*s = recent.Series{}
+	}
+	h.changed++
+}
+
+// regimeOfHeld tries former regimes on the rows that are held now, if they are most of a minibatch: one that explains them is current again.
+func (l *Learner) regimeOfHeld(s *Step) {
+	h := &l.unusual
+	if !h.most || len(l.former.regimes) == 0 {
+		return
+	}
+	leaves := l.recent.learner.Evaluator()
+	h.leaves = leaves
+	if !l.regimeReturns(l.apart.last, true, math.Inf(1)) {
+		h.leaves = nil
+		return
+	}
+	s.Alarm = AlarmRegimeReturned
+	for _, one := range h.inOrder() {
+		if e := l.regime.evaluator; e != nil {
+			l.recent.learner.Return(one.series, e)
+		} else {
+			l.recent.learner.Accept(one.series, recent.Returned, one.rows.x, true)
+		}
+		one.rows = batch{} // those of before were of another regime
+		l.released(one, &h.queue)
+	}
+	h.queue.append(l.apart.last)
+}
+
+// Accept says that what a series has shown between two times is normal, as far as it was held: that is learnt. It returns how many rows of it. from and to are in ms since the
+// epoch; 0: not known, or it goes on.
+func (l *Learner) Accept(series uint64, from, to int64) (rows int) {
+	h := &l.unusual
+	if l.recent.learner == nil || l.recent.over {
+		return 0
+	}
+	var of []*hold
+	if one := h.open[series]; one != nil && (to == 0 || one.first <= to) {
+		of = append(of, one)
+	}
+	for _, one := range h.closed {
+		if one.series == series && (to == 0 || one.first <= to) && (from == 0 || one.last == 0 || one.last >= from) {
+			of = append(of, one)
+		}
+	}
+	for _, one := range of {
+		rows += one.rows.len()
+		l.accept(one, recent.Accepted)
+	}
+	if len(of) == 0 { // nothing is held: but who reads evaluators is to know
+		l.recent.learner.Accept(series, recent.Accepted, nil, false)
+		h.changed++
+	}
+	return rows
+}
+
+// HeldSeries returns how many series are unusual now, so that their rows are not learnt, and how many rows were held since the learner was made.
+func (l *Learner) HeldSeries() (series int, rows uint64) { return len(l.unusual.open), l.unusual.total }
+
+func (h *holds) write(w *state.Writer) {
+	w.U64(h.total)
+	w.Flag(h.most)
+	w.Count(h.changed)
+	h.queue.write(w)
+	h.joins.write(w)
+	writeEvaluator(w, h.leaves)
+	for _, all := range [][]*hold{h.inOrder(), h.closed} {
+		w.Count(len(all))
+		for _, one := range all {
+			one.write(w)
+		}
+	}
+}
+
+func (h *holds) read(r *reader, dim int) {
+	h.total, h.most, h.changed = r.U64(), r.Flag(), int(r.U64())
+	h.queue, h.joins = readBatch(r), readBatch(r)
+	if r.Err == nil && !(h.queue.valid(dim) && h.joins.valid(dim)) {
+		r.Err = errors.New("accepted rows and identities differ in number")
+	}
+	h.leaves = readEvaluator(r, dim)
+	for range r.Count(holdLeast) {
+		if one := readHold(r, dim); r.Err == nil {
+			if h.open == nil {
+				h.open = map[uint64]*hold{}
+			}
+			h.open[one.series] = one
+		}
+	}
+	for range r.Count(holdLeast) {
+		h.closed = append(h.closed, readHold(r, dim))
+	}
+}
+
+func writeEvaluator(w *state.Writer, e *recent.Evaluator) {
+	if w.Flag(e != nil); e != nil {
+		w.B, _ = e.AppendBinary(w.B)
+	}
+}
+
+func readEvaluator(r *reader, dim int) (e *recent.Evaluator) {
+	if r.Flag() && r.Err == nil {
+		e, r.B, r.Err = recent.ReadEvaluator(r.B, dim)
+	}
+	return e
+}
+
+const holdLeast = 8 * 12 // bytes
+
+func (h *hold) write(w *state.Writer) {
+	c := &h.clock
+	for _, v := range []uint64{h.series, h.count, uint64(h.first), uint64(h.last), uint64(c.Largest), uint64(c.Ahead), uint64(c.Behind), uint64(c.All), uint64(c.Elapsed)} {
+		w.U64(v)
+	}
+	h.rows.write(w)
+}
+
+func readHold(r *reader, dim int) *hold {
+	h := &hold{series: r.U64(), count: r.U64(), first: int64(r.U64()), last: int64(r.U64())}
+	c := &h.clock
+	c.Largest, c.Ahead, c.Behind, c.All, c.Elapsed = int64(r.U64()), int64(r.U64()), int(r.U64()), int64(r.U64()), int64(r.U64())
+	if h.rows = readBatch(r); r.Err == nil && !h.rows.valid(dim) {
+		r.Err = errors.New("rows and identities of a hold differ in number")
+	}
+	return h
+}

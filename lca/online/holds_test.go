@@ -1,0 +1,240 @@
+package online
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/recent"
+)
+
+// fleet is a learner of several series, whose rows come in turn, one every ten seconds.
+type fleet struct {
+	t      *testing.T
+	l      *Learner
+	r      *rand.Rand
+	series int
+	rows   int
+	alarms []Alarm
+	told   int // acceptances
+	held   int
+	learnt int
+}
+
+func newFleet(t *testing.T, series int, change func(*Config)) *fleet {
+	t.Helper()
+	c := fixed(DefaultConfig(4))
+	c.Preset, c.Neighbours, c.Minibatch = lca.PresetDensity, 1000, 50
+	change(&c)
+	l, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &fleet{t: t, l: l, r: rand.New(rand.NewPCG(3, 5)), series: series}
+}
+
+// learn learns rows, of which those of series 0 are moved.
+func (f *fleet) learn(rows int, moved float64) {
+	f.t.Helper()
+	b := f.l.cfg.Minibatch
+	f.alarms, f.told, f.held, f.learnt = nil, 0, 0, 0
+	for ; rows > 0; rows -= b {
+		x := mat.NewDense(b, 4, nil)
+		series, stamps := make([]uint64, b), make([]int64, b)
+		for i := range b {
+			series[i], stamps[i] = uint64(f.rows%f.series), int64(1e12)+10_000*int64(f.rows)
+			common := f.r.NormFloat64()
+			for k := range 4 {
+				x.Set(i, k, common+0.3*f.r.NormFloat64())
+			}
+			if series[i] == 0 {
+				x.Set(i, 1, x.At(i, 1)+moved)
+			}
+			f.rows++
+		}
+		s, err := f.l.LearnSeries(x, sequence(f.rows-b, b), nil, series, stamps)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if s.Alarm != AlarmNone {
+			f.alarms = append(f.alarms, s.Alarm)
+		}
+		f.told, f.held, f.learnt = f.told+s.Accepted, f.held+s.Held, f.learnt+s.Learnt
+		h := &f.l.unusual
+		all := h.queue.len()
+		for _, one := range append(h.inOrder(), h.closed...) {
+			all += one.rows.len()
+		}
+		if all > 3*f.l.cfg.Neighbours {
+			f.t.Fatalf("%d rows are kept", all)
+		}
+	}
+}
+
+// density is log p of a row whose series is at moved.
+func (f *fleet) density(moved float64) float64 {
+	f.t.Helper()
+	m, err := f.l.Model()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	score := []float32{0}
+	m.NewScorer().Score(nil, score, []float64{0, moved, 0, 0}, 1)
+	return -float64(score[0])
+}
+
+// TestFaultIsNotLearnt holds that the rows of a series that is unusual are not learnt, however many there are, and those of others are; when it is over all goes on as before.
+func TestFaultIsNotLearnt(t *testing.T) {
+	for _, series := range []int{1, 20} {
+		f := newFleet(t, series, func(*Config) {})
+		f.learn(20_000, 0)
+		if f.held > 1000 {
+			t.Errorf("%d series: %d of 20000 usual rows were held", series, f.held)
+		}
+		before := f.density(3)
+		f.learn(50_000, 3)
+		if want := 50_000 / series; f.held < want*9/10 || f.held > want+1000 || len(f.alarms) > 0 || f.told > 0 {
+			t.Errorf("%d series: %d rows held, alarms %v, %d accepted", series, f.held, f.alarms, f.told)
+		}
+		if after := f.density(3); after > before+1 {
+			t.Errorf("%d series: a row of the fault had log p %.1f before it, and %.1f after 50000", series, before, after)
+		}
+		f.learn(2000, 0)
+		if f.learnt < 1800 {
+			t.Errorf("%d series: %d of 2000 rows learnt when the fault is over", series, f.learnt)
+		}
+	}
+}
+
+// TestChangeIsLearnt holds that a change for good is learnt when it has lasted long enough or someone says so, and not before.
+func TestChangeIsLearnt(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		series int
+		change func(*Config)
+		accept bool
+		until  int // rows, in which it is learnt
+		alarms []Alarm
+		reason string
+	}{
+		{"rows", 1, func(c *Config) { c.AcceptRows = 2000 }, false, 3000, []Alarm{AlarmDrift}, recent.Aged},
+		{"the metric preset", 1, func(c *Config) { c.Preset = lca.PresetMetric }, false, 1500, []Alarm{AlarmDrift}, recent.Aged},
+		{"a week", 1, func(*Config) {}, false, 63_000, []Alarm{AlarmDrift}, recent.Aged},
+		{"someone says so", 1, func(*Config) {}, true, 3000, []Alarm{AlarmDrift}, recent.Accepted},
+		{"one of twenty", 20, func(*Config) {}, true, 8000, nil, recent.Accepted},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := newFleet(t, c.series, c.change)
+			f.learn(20_000, 0)
+			from := int64(1e12) + 10_000*int64(f.rows)
+			switch {
+			case c.accept:
+				f.learn(20_000, 3)
+				if rows := f.l.Accept(0, from, 0); rows < 700 {
+					t.Errorf("%d rows accepted", rows)
+				}
+			case c.reason == recent.Aged && c.until > 1500:
+				f.learn(c.until/2, 3)
+				if f.told > 0 || f.density(3) > -6 {
+					t.Errorf("after half of the time %d are accepted, and log p is %.1f", f.told, f.density(3))
+				}
+				c.until -= c.until / 2
+			}
+			f.learn(c.until, 3)
+			accepted := f.l.recent.evaluator().Accepted
+			if f.told != 1 || !slices.Equal(f.alarms, c.alarms) || len(accepted) != 1 || accepted[0].Series != 0 || accepted[0].Reason != c.reason {
+				t.Errorf("%d accepted, %+v, alarms %v", f.told, accepted, f.alarms)
+			}
+			if p, least := f.density(3), map[bool]float64{true: -6, false: -10}[c.series == 1]; p < least {
+				t.Errorf("log p of a row is %.1f", p)
+			}
+			f.learn(5000, 3)
+			if f.held > 500 {
+				t.Errorf("%d of 5000 rows held once it is normal", f.held)
+			}
+		})
+	}
+}
+
+// TestOldHoldIsAccepted holds that what was unusual for a while can still be accepted when it is over, and that nothing else is.
+func TestOldHoldIsAccepted(t *testing.T) {
+	f := newFleet(t, 20, func(*Config) {})
+	f.learn(20_000, 0)
+	from := int64(1e12) + 10_000*int64(f.rows)
+	f.learn(10_000, 3)
+	to := int64(1e12) + 10_000*int64(f.rows)
+	f.learn(2000, 0)
+	for _, none := range []int{f.l.Accept(7, from, to), f.l.Accept(0, from-1e9, from-9e8)} {
+		if none != 0 {
+			t.Errorf("%d rows accepted of what was not held", none)
+		}
+	}
+	if rows := f.l.Accept(0, from, to); rows < 200 {
+		t.Errorf("%d rows accepted", rows)
+	}
+	f.learn(1000, 0)
+	if p := f.density(3); p < -15 { // it was −38
+		t.Errorf("log p of a row is %.1f", p)
+	}
+}
+
+// TestHeldRegimeReturns holds that a regime of before is current again as soon as its rows are held, with what was known of the last rows.
+func TestHeldRegimeReturns(t *testing.T) {
+	f := newFleet(t, 1, func(c *Config) { c.AcceptRows = 1000 })
+	f.learn(10_000, 0)
+	f.learn(6_000, 4)
+	if !slices.Equal(f.alarms, []Alarm{AlarmDrift}) {
+		t.Fatal(f.alarms)
+	}
+	f.learn(300, 0)
+	if !slices.Equal(f.alarms, []Alarm{AlarmRegimeReturned}) || f.held > 200 {
+		t.Errorf("alarms %v, %d rows held", f.alarms, f.held)
+	}
+	if a := f.l.recent.evaluator().Accepted; len(a) != 1 || a[0].Reason != recent.Returned {
+		t.Errorf("%+v", a)
+	}
+	f.learn(3000, 0)
+	if f.held > 200 || f.learnt < 2700 {
+		t.Errorf("%d rows held and %d learnt of the regime that is back", f.held, f.learnt)
+	}
+}
+
+// TestRestoredInHolds holds that a learner goes on bit for bit from a state written after any minibatch around a hold, with one that is over and one that is learnt.
+func TestRestoredInHolds(t *testing.T) {
+	f := newFleet(t, 3, func(c *Config) { c.AcceptRows = 400 })
+	f.learn(6000, 0)
+	for i := range 80 {
+		moved := 0.
+		if i >= 5 && i < 60 {
+			moved = 4
+		}
+		state, err := f.l.AppendBinary(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, rows := *f.r, f.rows
+		source := rand.NewPCG(uint64(i), 9)
+		f.r = rand.New(source)
+		f.learn(50, moved)
+		want, _ := f.l.AppendBinary(nil)
+		restored, err := NewLearner(f.l.asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := restored.UnmarshalBinary(state); err != nil {
+			t.Fatalf("minibatch %d: %v", i, err)
+		}
+		f.l, f.rows, f.r = restored, rows, rand.New(rand.NewPCG(uint64(i), 9))
+		f.learn(50, moved)
+		if got, _ := f.l.AppendBinary(nil); !slices.Equal(got, want) {
+			t.Fatalf("minibatch %d: the learner that was restored goes on in another way", i)
+		}
+		f.r = &r
+	}
+	if _, rows := f.l.HeldSeries(); rows < 500 || f.l.AlarmsOf(AlarmDrift) > 0 && rows == 0 {
+		t.Errorf("%d rows were held: the test sees nothing", rows)
+	}
+}

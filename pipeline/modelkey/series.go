@@ -1,0 +1,28 @@
+package modelkey
+
+import (
+	"hash/fnv"
+
+	"github.com/lca-stream/lca-stream/minibatch"
+)
+
+// SeriesID is the identity of the series of a value, as a learner knows it. It is kept in checkpoints and in snapshots, so it must never change.
+func SeriesID(partition int32, value string, ok bool) uint64 {
+	h := fnv.New64a()
+	p := uint32(partition)
+	known := byte(0)
+	if ok {
+		known = 1
+	}
+	_, _ = h.Write([]byte{byte(p), byte(p >> 8), byte(p >> 16), byte(p >> 24), known})
+	_, _ = h.Write([]byte(value))
+	return h.Sum64()
+}
+
+// Series is the identity of the series of a value in a partition; nil: of rows without one.
+func (b By) Series(partition int32, value []byte) uint64 {
+	if !b.Keyed() {
+		return minibatch.SeriesOf(partition)
+	}
+	return SeriesID(partition, string(value), value != nil)
+}
