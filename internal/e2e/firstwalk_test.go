@@ -92,8 +92,7 @@ func (p *plant) produce(t *testing.T, s *stream, rows int, worn bool) {
 	}
 }
 
-// By the commands of the README alone a model for each machine is proposed, and a bearing that wears is an episode of its machine, soon, with its cause. The
-// budget is in rows: how high the runs of scores go that come once a day cannot be told from so few.
+// By the commands of the README alone a model for each machine is proposed, and a bearing that wears is an episode of its machine, soon, with its cause.
 func TestFirstWalk(t *testing.T) {
 	t.Parallel()
 	const history, usual, worn = 1100, 150, 150
@@ -108,7 +107,7 @@ func TestFirstWalk(t *testing.T) {
 	s.file = file
 	s.tool("lint", file)
 	s.command("topics", "init")
-	run := s.program("run", "--set", anyPort, "--set", "alarms.budget=1/2000 rows")
+	run := s.program("run", "--set", anyPort)
 	group := s.topic("in") + "-lca"
 	s.await(group+".learn", plantMachines*history, run)
 	s.await(group, plantMachines*history, run)
@@ -145,8 +144,7 @@ func TestFirstWalk(t *testing.T) {
 			t.Errorf("its causes are %+v", r.Causes)
 		}
 	}
-	t.Logf("%d other episodes", others)
-	if most := plantMachines * (history + usual + worn) / 2000; !met || others > 2*most { // as TestLevelKeepsTheBudget has it
-		t.Errorf("met: %v; %d other episodes, and the budget has %d", met, others, most)
+	if !met || others > 1 {
+		t.Errorf("met: %v; %d other episodes", met, others)
 	}
 }

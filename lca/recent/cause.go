@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
@@ -22,6 +23,11 @@ const (
 	moved      = 2.0  // the same of its mean: a direction
 	causeReach = 1e-5 // least weight of a row in the means of an episode
 	unknown    = math.MinInt16
+
+	// A column has changed by itself from this rank on, and from so much more in a single row; is strange to the others from this residual on.
+	ownChange    = 2.5
+	ownOfARow    = 0.5
+	leastStrange = 1.75
 )
 
 // steps are what is kept of a series' steps from row to row, as long as no episode is open.
@@ -36,10 +42,11 @@ type steps struct {
 type Cause struct {
 	Rows uint32 // so far
 
-	before []float64 // the long mean when it opened, d, its upper 48 bits; the lowest 16 are the onset
-	noise  []float64 // mean of half the step and half the deviation, each by what it is without an episode; NaN: no value yet
-	square []float64 // mean of ((x′ − before)/scale)²
-	mean   []float64 // mean of (x′ − before)/scale
+	before  []float64 // the long mean when it opened, d, its upper 48 bits; the lowest 16 are the onset
+	noise   []float64 // mean of half the step and half the deviation, each by what it is without an episode; NaN: no value yet
+	square  []float64 // mean of ((x′ − before)/scale)²
+	mean    []float64 // mean of (x′ − before)/scale
+	strange []float64 // mean of the squared residual of x′ given the other columns, by its variance
 }
 
 // A Change is what became of a column.
@@ -61,12 +68,39 @@ func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, cause *Cause
 	} else if cause == nil {
 		cause = newCause(e, x, z, s.steps.slow)
 	}
-	s.steps.follow(e, x, z, cause, c.counts[i])
+	if cause != nil {
+		c.residuals(e, x, z, cause)
+	}
+	s.steps.follow(e, x, z, cause, c.counts[i], c.residual)
 	return cause
 }
 
-// follow takes the next row; rows are those of the series with it.
-func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32) {
+// residuals sets residual to how far each column has moved away from what the others tell of it, in deviations: with P the inverse of their covariance,
+// (P u)ₖ / √Pₖₖ, u from what was before the episode. A null has not moved. A single row says little: of the first it is that of the short means.
+func (c *Scorer) residuals(e *Evaluator, x, z []float64, cause *Cause) {
+	d := e.Dim
+	f := e.Row.Factor
+	if cause.Rows == 0 {
+		x, f = z[:d], e.Charts.Factor[:d*(d+1)/2] // the factor of the first columns alone is where that of all begins
+	}
+	c.distances(e, &Gaussian{Mean: cause.before, Factor: f}, x, d, 0, 1) // y = F u
+	c.residual, c.units = linalg.Resize(c.residual, d), linalg.Resize(c.units, d)
+	clear(c.residual)
+	clear(c.units)
+	for i, y := range c.y[:d] {
+		for k, v := range f[:i+1] {
+			c.residual[k] = math.FMA(float64(v), y, c.residual[k])
+			c.units[k] = math.FMA(float64(v), float64(v), c.units[k])
+		}
+		f = f[i+1:]
+	}
+	for k, p := range c.units {
+		c.residual[k] /= math.Sqrt(p)
+	}
+}
+
+// follow takes the next row; rows are those of the series with it. Residuals are looked at in an episode alone.
+func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, residual []float64) {
 	d := e.Dim
 	if len(s.last) != d {
 		memory := make([]float64, 3*d)
@@ -102,14 +136,14 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32) 
 			s.slow[k] += float64(slow * (v - s.slow[k]))
 			continue
 		}
-		cause.add(e, k, v, away, step, s.mean[k], weight)
+		cause.add(e, k, v, away, step, s.mean[k], residual[k], weight)
 	}
 }
 
 func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 	d := e.Dim
-	memory := make([]float64, 4*d)
-	c := &Cause{before: memory[:d:d], noise: memory[d : 2*d : 2*d], square: memory[2*d : 3*d : 3*d], mean: memory[3*d:]}
+	memory := make([]float64, 5*d)
+	c := &Cause{before: memory[:d:d], noise: memory[d : 2*d : 2*d], square: memory[2*d : 3*d : 3*d], mean: memory[3*d : 4*d : 4*d], strange: memory[4*d:]}
 	for k := range d {
 		short, long := z[k], z[d+k]
 		if long != long {
@@ -151,8 +185,8 @@ func (c *Cause) was(k int) float64 {
 	return math.Float64frombits(math.Float64bits(c.before[k]) &^ (1<<16 - 1))
 }
 
-// add takes a number of a row: x′, how far it is from its mean, and from the row before.
-func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, weight float64) {
+// add takes a number of a row: x′, how far it is from its mean, from the row before, and from what the other columns tell of it.
+func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, weight float64) {
 	scale, typical := e.Scale[k], e.Charts.Mean[2*e.Dim+k]
 	least := leastNoise * scale
 	noise := (step/max(steps, least) + math.Abs(away)/max(typical, least)) / 2
@@ -163,56 +197,69 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, weight float64) {
 	c.noise[k] = state.Round(c.noise[k] + float64(weight*(noise-c.noise[k])))
 	c.square[k] = state.Round(c.square[k] + float64(weight*(float64(u*u)-c.square[k])))
 	c.mean[k] = state.Round(c.mean[k] + float64(weight*(u-c.mean[k])))
+	c.strange[k] = state.Round(c.strange[k] + float64(weight*(float64(residual*residual)-c.strange[k])))
 	if c.onset(k) == unknown && (math.Abs(u)*scale > far*max(typical, least) || noise > far) {
 		c.begins(k, int(min(c.Rows-1, math.MaxInt16)))
 	}
 }
 
-// Ranked returns the columns with values in the episode that have changed most, in order: by
+// Ranked returns the columns with values in the episode that have changed most, in order. A column has changed by itself by
 //
 //	1.5 log(1 + noise) + log(1 + rms (x′ − before)/scale)
 //
-// and where a steady column has gone quiet, by how far below its usual noise it is.
+// and a steady one that has gone quiet, by how far below its usual noise it is. Where none has, and one is strange to the
+// others, a relation has broken: they are in the order of their rms residuals.
 func (c *Cause) Ranked(e *Evaluator, most int) []Change {
-	d := len(c.before)
-	changes := make([]Change, 0, d)
+	changes := make([]Change, 0, len(c.before))
 	var spread []float64
-	for k := range d {
+	own, strangest := 0., 0.
+	for k := range c.before {
 		if c.noise[k] != c.noise[k] {
 			continue
 		}
-		rms := math.Sqrt(c.square[k])
-		one := Change{Column: k, Rank: noiseShare*math.Log1p(c.noise[k]) + math.Log1p(rms), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
-		if c.onset(k) == unknown {
-			one.Onset = 0
+		if c.noise[k] < quietBelow && spread == nil {
+			spread = e.deviationSpread()
 		}
-		one.Now = one.Before + float64(c.mean[k]*e.Scale[k])
-		typical := e.Charts.Mean[2*d+k]
-		noise := max(typical/e.Scale[k], leastNoise)
-		switch {
-		case c.noise[k] < quietBelow && typical > leastNoise*e.Scale[k]:
-			if spread == nil {
-				spread = e.deviationSpread()
-			}
-			if below := (1 - c.noise[k]) * typical / (e.Scale[k] * spread[k]); below > steady {
-				one.Rank, one.Direction, one.Onset = one.Rank+noiseShare*math.Log1p(below), "quiet", 0
-				break
-			}
-			fallthrough
-		default:
-			switch {
-			case math.Abs(c.mean[k]) < moved*noise && c.noise[k] > 1, math.Abs(c.mean[k]) < rms/2:
-				one.Direction = "noisy"
-			case c.mean[k] < 0:
-				one.Direction = "down"
-			default:
-				one.Direction = "up"
-			}
+		one := c.change(e, k, spread)
+		if one.Direction == "quiet" {
+			own = math.Inf(1)
 		}
+		own, strangest = max(own, one.Rank), max(strangest, c.strange[k])
 		changes = append(changes, one)
+	}
+	if own < ownChange+ownOfARow/math.Sqrt(float64(c.Rows)) && strangest > leastStrange*leastStrange {
+		for i := range changes {
+			changes[i].Rank = math.Sqrt(c.strange[changes[i].Column])
+		}
 	}
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(b.Rank, a.Rank) })
 	return changes[:min(most, len(changes))]
+}
+
+// change is what became of column k by itself.
+func (c *Cause) change(e *Evaluator, k int, spread []float64) Change {
+	rms := math.Sqrt(c.square[k])
+	one := Change{Column: k, Rank: noiseShare*math.Log1p(c.noise[k]) + math.Log1p(rms), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
+	if c.onset(k) == unknown {
+		one.Onset = 0
+	}
+	one.Now = one.Before + float64(c.mean[k]*e.Scale[k])
+	typical := e.Charts.Mean[2*e.Dim+k]
+	if c.noise[k] < quietBelow && typical > leastNoise*e.Scale[k] {
+		if below := (1 - c.noise[k]) * typical / (e.Scale[k] * spread[k]); below > steady {
+			one.Rank, one.Direction, one.Onset = one.Rank+noiseShare*math.Log1p(below), "quiet", 0
+			return one
+		}
+	}
+	switch noise := max(typical/e.Scale[k], leastNoise); {
+	case math.Abs(c.mean[k]) < moved*noise && c.noise[k] > 1, math.Abs(c.mean[k]) < rms/2:
+		one.Direction = "noisy"
+	case c.mean[k] < 0:
+		one.Direction = "down"
+	default:
+		one.Direction = "up"
+	}
+	return one
 }
 
 // deviationSpread returns the standard deviations of v, in scales: Σ = F⁻¹ F⁻ᵀ.
@@ -244,10 +291,10 @@ func (c *Cause) Clone() *Cause {
 	if c == nil {
 		return nil
 	}
-	return &Cause{c.Rows, slices.Clone(c.before), slices.Clone(c.noise), slices.Clone(c.square), slices.Clone(c.mean)}
+	return &Cause{c.Rows, slices.Clone(c.before), slices.Clone(c.noise), slices.Clone(c.square), slices.Clone(c.mean), slices.Clone(c.strange)}
 }
 
-// AppendBinary appends the cause, 20 bytes for each column.
+// AppendBinary appends the cause, 24 bytes for each column.
 func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 	w := state.Writer{B: b}
 	w.U64(uint64(c.Rows))
@@ -255,15 +302,16 @@ func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 	w.Halves(c.noise)
 	w.Halves(c.square)
 	w.Halves(c.mean)
+	w.Halves(c.strange)
 	return w.B, nil
 }
 
 // ReadCause reads what AppendBinary wrote, and returns what follows it.
 func ReadCause(b []byte) (c *Cause, rest []byte, err error) {
 	r := &state.Reader{B: b}
-	c = &Cause{Rows: uint32(r.U64()), before: r.Floats(), noise: r.Halves(), square: r.Halves(), mean: r.Halves()}
-	if d := len(c.before); len(c.noise) != d || len(c.square) != d || len(c.mean) != d {
-		r.Fail(fmt.Errorf("%d, %d and %d numbers of %d columns", len(c.noise), len(c.square), len(c.mean), d))
+	c = &Cause{Rows: uint32(r.U64()), before: r.Floats(), noise: r.Halves(), square: r.Halves(), mean: r.Halves(), strange: r.Halves()}
+	if d := len(c.before); len(c.noise) != d || len(c.square) != d || len(c.mean) != d || len(c.strange) != d {
+		r.Fail(fmt.Errorf("%d, %d, %d and %d numbers of %d columns", len(c.noise), len(c.square), len(c.mean), len(c.strange), d))
 	}
 	return c, r.B, failed(r, "cause")
 }

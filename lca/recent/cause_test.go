@@ -102,6 +102,40 @@ func TestCauseOfAFrozenSensor(t *testing.T) {
 	}
 }
 
+// Where a column no longer follows the others, and each stays in its range, it is named first: after one row mostly, after thirty nearly always.
+func TestCauseOfABrokenRelation(t *testing.T) {
+	const d, train, begins, seeds, guilty = 8, 2000, 300, 40, 4
+	named := map[int]int{}
+	for seed := range uint64(seeds) {
+		rng := rand.New(rand.NewPCG(seed, 46))
+		x := make([]float64, (train+begins+40)*d)
+		var load, other float64
+		for i := range len(x) / d {
+			load, other = 0.98*load+0.2*rng.NormFloat64(), 0.98*other+0.2*rng.NormFloat64()
+			for k := range d {
+				follows := load
+				if k == guilty && i >= train+begins-10 {
+					follows = other
+				}
+				x[i*d+k] = float64(100*k) + float64(k+1)*(follows+0.2*rng.NormFloat64())
+			}
+		}
+		l, s := NewLearner(d), new(Series)
+		for at := 0; at < train; at += 25 {
+			l.Learn(x[at*d:(at+25)*d], one(s, 25))
+		}
+		for _, rows := range []int{1, 30} {
+			_, cause := account(t, l.Evaluator(), x[train*d:(train+begins+rows)*d], begins, func() int { return 25 })
+			if cause.Ranked(l.Evaluator(), 1)[0].Column == guilty {
+				named[rows]++
+			}
+		}
+	}
+	if named[1] < 30 || named[30] < 38 {
+		t.Errorf("named first, by rows of the episode, of %d: %v", seeds, named)
+	}
+}
+
 // What is kept of a series and of its cause is the same however rows are cut into batches, and after it was written and read; a null counts for nothing.
 func TestCauseIsAFunctionOfRows(t *testing.T) {
 	e, x := plant(2, 200, 400, func(row, _ []float64, _ *rand.Rand) { row[0], row[6] = row[0]+8, math.NaN() })
@@ -123,7 +157,7 @@ func TestCauseIsAFunctionOfRows(t *testing.T) {
 	if err != nil || len(rest) != 0 || !bytes.Equal(write(s, cause), want) {
 		t.Errorf("%v, %d bytes left, or other bytes", err, len(rest))
 	}
-	if most := SeriesBytes(e.Dim) + 20*e.Dim + 5*8; len(want) > most {
+	if most := SeriesBytes(e.Dim) + 24*e.Dim + 6*8; len(want) > most {
 		t.Errorf("%d bytes, want at most %d", len(want), most)
 	}
 	for _, c := range cause.Ranked(e, e.Dim) {

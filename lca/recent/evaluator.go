@@ -41,14 +41,15 @@ func LeastRows(dim int) uint64 { return uint64(max(100, 5*dim)) }
 
 // Scorer scores rows. It keeps memory that is used again, and serves one goroutine at a time.
 type Scorer struct {
-	z, x   []float64 // of the rows of a batch
-	counts []uint32  // rows of its series, each with itself
-	centre []float64
-	units  []float64 // 1/scale
-	y      []float64
-	spread [3]spread // of the distributions of the evaluator that scored last
-	t2     []float64
-	work   linalg.Workspace
+	z, x     []float64 // of the rows of a batch
+	counts   []uint32  // rows of its series, each with itself
+	centre   []float64
+	units    []float64 // 1/scale
+	y        []float64
+	spread   [3]spread // of the distributions of the evaluator that scored last
+	t2       []float64
+	residual []float64 // see residuals
+	work     linalg.Workspace
 }
 
 // spread is a factor with its zeros.
