@@ -158,7 +158,7 @@ func (s *heldSeriesSet) keep() { s.before, s.saidBefore = map[*heldSeries]heldSe
 // end ends that; back says that series are to be what they were.
 func (s *heldSeriesSet) end(back bool) {
 	before := s.before
-	if s.before = nil; !back {
+	if s.before = nil; !back || before == nil { // nothing was kept: no row of the message has moved a series
 		return
 	}
 	for one, was := range before {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
@@ -88,11 +89,16 @@ func newSeriesWorld(t *testing.T, by modelkey.By, keyed bool, invalid reject.OnI
 	for i := range 2 {
 		w.models = append(w.models, &stats.PublishedModel{Snapshot: snapshotOf(all[i], "one", uint64(i+1))})
 	}
+	e := w.models[1].Model.Recent // it knows that what the series show is normal
+	e.Learnt = w.models[0].Model.Recent.Learnt + 1
+	for _, value := range values {
+		e.Accepted = append(e.Accepted, recent.Acceptance{Series: by.Series(fixtures.Events.ID, []byte(value)), Learnt: e.Learnt, Reason: recent.Aged})
+	}
 	return w
 }
 
-// half is the number of the first message that the second model scores.
-func (w *seriesWorld) half() int { return len(w.input) / 2 }
+// half is the number of the first message that the second model scores: it comes in a fault.
+func (w *seriesWorld) half() int { return 235 }
 
 // stage takes the partition over; pace is that of its link.
 func (w *seriesWorld) stage(invalid reject.OnInvalid, pace int) (pipeline.Stage, *Transform) {
@@ -261,7 +267,7 @@ func TestScoresOfLastRowsOverFaults(t *testing.T) {
 		reason  string // why some episodes are closed
 	}{
 		{"none", false, reject.NullRow, 1, episode.Usual}, {"key", false, reject.NullRow, 5, episode.Evicted},
-		{"header:of", false, reject.ImputeRow, 3, episode.Evicted}, {"column:of", false, reject.NullRow, 3, episode.Evicted},
+		{"header:of", false, reject.ImputeRow, 3, episode.Evicted}, {"column:of", false, reject.NullRow, 4, episode.Evicted},
 		{"key", true, reject.NullRow, 3, episode.Evicted}, {"header:of", true, reject.RejectRow, 5, episode.Silent},
 		{"column:of", true, reject.RejectRow, 3, episode.Evicted},
 	} {
@@ -291,6 +297,9 @@ func TestScoresOfLastRowsOverFaults(t *testing.T) {
 			}
 			if said[c.reason] == 0 || said["rows"] < 100 {
 				t.Errorf("too few episodes, or none is closed with reason %s: %v", c.reason, said)
+			}
+			if !c.keyed && said[episode.Aged] == 0 {
+				t.Errorf("no episode is closed because its series is accepted: %v", said)
 			}
 			begun, gone := map[string]bool{}, 0
 			for _, r := range calm.states {
