@@ -65,7 +65,7 @@ func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, cause *Cause
 	x, z := c.x[i*d:][:d], c.z[3*d*i:][:3*d]
 	if !open {
 		cause = nil
-	} else if cause == nil {
+	} else if cause == nil || len(cause.before) != d { // what others have written has any width
 		cause = newCause(e, x, z, s.steps.slow)
 	}
 	if cause != nil {

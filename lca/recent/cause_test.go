@@ -173,3 +173,17 @@ func TestCauseIsAFunctionOfRows(t *testing.T) {
 		}
 	}
 }
+
+// An account of another number of columns, which no program has written, is begun again.
+func TestCauseOfOtherColumns(t *testing.T) {
+	e, x := plant(1, 0, 50, func([]float64, []float64, *rand.Rand) {})
+	var c Scorer
+	s := new(Series)
+	c.Score(e, make([]float64, 50), x, one(s, 50))
+	for _, columns := range []int{0, 3, 9} {
+		n := make([]float64, columns)
+		if cause := c.Account(e, 49, s, true, &Cause{before: n, noise: n, square: n, mean: n}); cause.Columns() != e.Dim {
+			t.Errorf("%d columns: %d of %d are accounted for", columns, cause.Columns(), e.Dim)
+		}
+	}
+}

@@ -15,6 +15,11 @@ const (
 	windowRows = 200     // … as it is with more than half of this number
 )
 
+// Possible reports whether scores can have led to it, while it is open.
+func (w *Watch) Possible() bool {
+	return w.Open && w.Quiet >= 0 && w.Quiet < quietRows && w.At >= 0 && w.At < windowRows
+}
+
 // Step takes the score of the next row, and returns whether the series is unusual with it.
 func (w *Watch) Step(score, level, usual float64) bool {
 	if !w.Open {

@@ -150,3 +150,31 @@ func TestBudget(t *testing.T) {
 		t.Error("a rate without rows")
 	}
 }
+
+// An episode that is open is one that rows can lead to; numbers that would end a program are none of it.
+func TestPossible(t *testing.T) {
+	var o Open
+	if o.Possible() {
+		t.Error("none is open, and possible")
+	}
+	for i, score := range slices.Concat([]float64{6}, quiet(29), slices.Repeat([]float64{6, 6, 1}, 200)) {
+		run(&o, time.Duration(i%2)*time.Minute, score)
+		if o.Seq = 1; !o.Possible() { // of the next record
+			t.Fatalf("row %d: %+v", i, o)
+		}
+	}
+	for name, spoil := range map[string]func(o *Open){
+		"place beyond the last rows": func(o *Open) { o.Watch.At = 200 },
+		"place before the last rows": func(o *Open) { o.Watch.At = -1 },
+		"over already":               func(o *Open) { o.Watch.Quiet = 30 },
+		"no row":                     func(o *Open) { o.Seen = 0 },
+		"not told":                   func(o *Open) { o.Seq = 0 },
+		"no row of the clock":        func(o *Open) { o.Clock.All = -1 },
+		"time that runs back":        func(o *Open) { o.Clock.Elapsed = -1 },
+	} {
+		p := o
+		if spoil(&p); p.Possible() {
+			t.Errorf("%s: %+v", name, p)
+		}
+	}
+}

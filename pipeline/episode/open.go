@@ -35,6 +35,11 @@ const (
 	settledRows = 30
 )
 
+// Possible reports whether rows can have led to an open episode like this one: what was read may be what a stranger has written.
+func (o *Open) Possible() bool {
+	return o.Watch.Possible() && o.Seq > 0 && o.Seen > 0 && o.Clock.Rows >= 0 && o.Clock.All > 0 && o.Clock.Since >= 0 && o.Clock.Elapsed >= 0
+}
+
 // Step takes the score of the next row of the series, and p, which is a NaN where it is not known. It returns what is to be said: Opened, Updated, Closed,
 // or nothing.
 func (o *Open) Step(at Place, score, p float64, l Level) (say string) {

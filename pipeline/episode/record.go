@@ -21,14 +21,15 @@ const (
 	Usual         = "usual"          // its rows are usual again
 	Silent        = "silent"         // its series has had no row for a day, by the clock of the partition
 	Evicted       = "evicted"        // there are too many series
-	ModelReplaced = "model_replaced" // its model has other features
+	ModelReplaced = "model_replaced" // its model has another id, or other features
+	Reset         = "reset"          // offsets were set back to before its last row
 	Accepted      = recent.Accepted  // someone said that this is normal
 	Aged          = recent.Aged      // it has lasted for lca.accept_after
 	Returned      = recent.Returned  // it was normal before, and is again
 )
 
 // Reasons are all of them.
-var Reasons = []string{Usual, Silent, Evicted, ModelReplaced, Accepted, Aged, Returned}
+var Reasons = []string{Usual, Silent, Evicted, ModelReplaced, Reset, Accepted, Aged, Returned}
 
 // Record is what is said of an episode. What is not known is null.
 type Record struct {

@@ -52,8 +52,13 @@ func (s *heldSeriesSet) close(one *heldSeries, reason string) {
 }
 
 // accepted closes the episode of a series where the model knows that what it shows is normal now, and begins the series again: its means are of what was.
+// Where the model is another one, it knows nothing of the episode, which is over as well.
 func (t *Transform) accepted(one *heldSeries) {
 	if !one.episode.Watch.Open {
+		return
+	}
+	if one.model != t.model.ModelID {
+		t.series.close(one, episode.ModelReplaced)
 		return
 	}
 	if reason := t.model.Model.Recent.AcceptedSince(one.learnt, one.identity); reason != "" {
@@ -63,10 +68,12 @@ func (t *Transform) accepted(one *heldSeries) {
 	}
 }
 
-// tellEpisodes makes records of what is to be said of episodes.
+// tellEpisodes makes records of what is to be said of episodes. Where none are told any more, one that was told of may end all the same.
 func (t *Transform) tellEpisodes(of source.Partition) {
 	for i := range t.series.said {
-		t.records = append(t.records, t.record(&t.series.said[i], of))
+		if t.rates != nil {
+			t.records = append(t.records, t.record(&t.series.said[i], of))
+		}
 	}
 	clear(t.series.said)
 	t.series.said = t.series.said[:0]
@@ -80,7 +87,7 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 		Causes: s.causes,
 	}
 	who := "partition " + strconv.Itoa(int(of.ID))
-	if r.ID = t.episodeID(of, s.series, s.From); t.value != nil {
+	if r.ID = t.episodeID(s.model, of, s.series, s.From); t.value != nil {
 		r.Series, who = t.value, *t.value
 	}
 	if s.series != seriesNull {
@@ -103,17 +110,14 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 	return r
 }
 
-// episodeKey is the key of the records of a series: in a compacted topic its last word.
-func (t *Transform) episodeKey(of source.Partition, series string) string {
-	if t.value != nil { // its model is the value's
-		return t.Follow.ModelID
+// episodeID is the id of the episode of a series that begins with a row, which the model has scored. Up to the last slash it is the key of its records: in
+// a compacted topic the last word of the series.
+func (t *Transform) episodeID(model string, of source.Partition, series string, from episode.Place) string {
+	if t.value == nil { // in files a value's model says which series it is of
+		base, _, _ := strings.Cut(model, "/")
+		model = fmt.Sprintf("%s/%d/%s", base, of.ID, series)
 	}
-	return fmt.Sprintf("%s/%d/%s", t.Follow.ModelID, of.ID, series)
-}
-
-// episodeID is the id of the episode of a series that begins with a row.
-func (t *Transform) episodeID(of source.Partition, series string, from episode.Place) string {
-	return fmt.Sprintf("%s/%d.%d", t.episodeKey(of, series), from.Offset, from.Row)
+	return fmt.Sprintf("%s/%d.%d", model, from.Offset, from.Row)
 }
 
 // alarm is a record as a message; what it is part of ends with in.
@@ -189,8 +193,8 @@ func (h *heldSeries) readOpen(b []byte) error {
 	switch err := json.Unmarshal(rest, &s); {
 	case err != nil:
 		return fmt.Errorf("its episode: %w", err)
-	case !s.Episode.Watch.Open || cause.Columns() != len(h.Short):
-		return errors.New("its episode is not of its columns, or not open")
+	case !s.Episode.Possible() || cause.Columns() != len(h.Short):
+		return errors.New("its episode is not of its columns, or none that is open")
 	}
 	h.cause, h.episode, h.model, h.version, h.heard, h.causes, h.learnt = cause, s.Episode, s.Model, s.Version, s.Heard, s.Causes, s.Learnt
 	return nil

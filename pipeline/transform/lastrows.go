@@ -118,7 +118,7 @@ func (t *Transform) watch(w *encode.Whitened) {
 				w.Episode = make([]string, t.queue.rows)
 			}
 			if one.id == "" {
-				one.id = t.episodeID(t.queue.partition(), one.name, one.episode.From)
+				one.id = t.episodeID(one.model, t.queue.partition(), one.name, one.episode.From)
 			}
 			w.Episode[at] = one.id
 		}

@@ -90,6 +90,7 @@ type heldSeriesSet struct {
 
 	said []saying               // of episodes, since states were written last
 	open map[string]*heldSeries // with an episode that is open
+	lost map[string]*heldSeries // the same, of states whose rows come again
 	next int64                  // the last message with rows that the clock has taken, and one
 
 	// Before a message whose rows are whitened at several times; nil: it is not kept. If the message is set aside for a later row, none of them counts.
@@ -273,36 +274,54 @@ func stateKey(group string, of source.Partition) string {
 }
 
 // load reads the states of a partition that is read on from an offset, and of its clock, where there is one. A state of a row behind that is of a time that
-// comes again, as after a reset of offsets, and its series begins again.
+// comes again, as after a reset of offsets: its series begins again, and an episode that was open there is over.
 //
 // Between two blocks there may be more series than limit, if a block has so many. Twice as many are not held: then others than transforms write to the topic,
 // and the oldest go, so that what they write takes no more memory than that.
 func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group string, of source.Partition, next int64, rates *episode.Rates) error {
-	*s = heldSeriesSet{all: map[string]*heldSeries{}, gone: map[string]bool{}, most: s.most}
+	*s = heldSeriesSet{all: map[string]*heldSeries{}, gone: map[string]bool{}, lost: map[string]*heldSeries{}, most: s.most}
 	prefix := stateKey(group, of)
 	clock := strings.TrimSuffix(prefix, "/")
+	damaged := map[string]error{} // by the key of its last record: what a later one has replaced is no state any more, compacted away or not
 	err := topic.Read(ctx, of, func(got *source.Fetched) error {
 		for i := range got.Records {
 			r := &got.Records[i]
-			if string(r.Key) == clock && rates != nil && r.Value != nil {
-				if err := s.takeClock(&rates.Clock, r.Value, r.Headers, next); err != nil {
-					return s.damaged(topic, of, r.Offset, "the clock", err)
-				}
-			}
-			name, ours := strings.CutPrefix(string(r.Key), prefix)
-			if !ours || strings.Contains(name, "/") || len(name) > 3*modelkey.MostBytes {
+			key, err := string(r.Key), error(nil)
+			name, ours := strings.CutPrefix(key, prefix)
+			switch {
+			case key == clock && rates != nil:
+				err = s.damaged(topic, of, r.Offset, "the clock", s.takeClock(&rates.Clock, r.Value, r.Headers, next))
+			case ours && !strings.Contains(name, "/") && len(name) <= 3*modelkey.MostBytes:
+				err = s.damaged(topic, of, r.Offset, fmt.Sprintf("series %q", name), s.take(name, r.Value, r.Headers, next))
+			default:
 				continue
 			}
-			if err := s.take(name, r.Value, r.Headers, next); err != nil {
-				return s.damaged(topic, of, r.Offset, fmt.Sprintf("series %q", name), err)
+			if delete(damaged, key); err != nil {
+				damaged[key] = err
+			}
+			if len(damaged) > mostDamaged {
+				return err
 			}
 		}
 		return nil
 	})
+	for _, key := range slices.Sorted(maps.Keys(damaged)) {
+		err = cmp.Or(err, damaged[key])
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.lost)) {
+		s.close(s.lost[name], episode.Reset)
+	}
+	s.lost = nil
 	return err
 }
 
+// mostDamaged is how many states that cannot be read are remembered until a later record replaces them.
+const mostDamaged = 1000
+
 func (s *heldSeriesSet) damaged(topic *StateTopic, of source.Partition, offset int64, what string, err error) error {
+	if err == nil {
+		return nil
+	}
 	return &reject.Stop{
 		Err:    fmt.Errorf("topic %s, partition %d, offset %d: the state of %s: %w", topic.Name, of.ID, offset, what, err),
 		Remedy: "use the newer program if one has written it; or delete this topic and create it again: then all series begin again",
@@ -322,12 +341,12 @@ func header(headers []source.Header) (offset int64, err error) {
 
 // takeClock reads the clock of the partition.
 func (s *heldSeriesSet) takeClock(clock *episode.RowClock, value []byte, headers []source.Header, next int64) error {
-	offset, err := header(headers)
-	if err != nil {
-		return err
-	}
-	if *clock, s.next = (episode.RowClock{}), 0; offset >= next {
+	if *clock, s.next = (episode.RowClock{}), 0; value == nil {
 		return nil
+	}
+	offset, err := header(headers)
+	if err != nil || offset >= next {
+		return err
 	}
 	s.next = offset + 1
 	return json.Unmarshal(value, clock)
@@ -340,7 +359,7 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 		delete(s.all, name)
 		delete(s.open, name)
 	}
-	if value == nil {
+	if delete(s.lost, name); value == nil {
 		return nil
 	}
 	offset, err := header(headers)
@@ -358,13 +377,15 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 	if len(of) > fingerprintLength {
 		return fmt.Errorf("header %s has %d bytes", HeaderFeatures, len(of))
 	}
-	if offset >= next {
-		s.drop(name)
-		return nil
-	}
 	one := &heldSeries{Series: *state, name: name, features: of, offset: offset}
 	if err := one.readOpen(rest); err != nil {
 		return err
+	}
+	if offset >= next {
+		if s.drop(name); one.episode.Watch.Open {
+			s.lost[name] = one
+		}
+		return nil
 	}
 	s.all[name] = one
 	s.link(one)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -382,6 +383,71 @@ func TestStatesAfterAReset(t *testing.T) {
 	}
 }
 
+// An episode that rows do not end is over all the same, under the id that it was opened with: where its rows come again, and where another model scores its
+// series. Where none are told any more, its series goes on.
+func TestEpisodesThatRowsDoNotEnd(t *testing.T) {
+	for _, c := range []struct {
+		name, reason string
+		change       func(w *seriesWorld, one *heldSeries)
+		stage        func(t *Transform)
+	}{
+		{"offsets set back into it", episode.Reset, func(w *seriesWorld, one *heldSeries) { w.next = one.episode.From.Offset + 1 }, nil},
+		{"offsets set back before it", episode.Reset, func(w *seriesWorld, one *heldSeries) { w.next = one.episode.From.Offset }, nil},
+		{"another model", episode.ModelReplaced, func(w *seriesWorld, _ *heldSeries) { w.models[1].ModelID = "other" }, nil},
+		{"other features, and none is told", "", func(*seriesWorld, *heldSeries) {}, func(t *Transform) { t.Output.Episode, t.rates = false, nil }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newSeriesWorld(t, modelkey.By{Place: modelkey.Key}, false, reject.NullRow)
+			w.most = 100
+			var open *heldSeries
+			stage, one := w.stage(reject.NullRow, 0)
+			step := func() {
+				from := int(w.next / seriesOffsets)
+				w.adopt(one, from)
+				work, err := stage.Do(t.Context(), w.batch(from, 1))
+				if err != nil {
+					t.Fatal(err)
+				}
+				w.commit(work, int64(from+1)*seriesOffsets)
+				stage.Kept()
+			}
+			for open == nil { // one that has lasted for some rows
+				if step(); int(w.next/seriesOffsets) > w.half()+40 {
+					for _, name := range slices.Sorted(maps.Keys(one.series.open)) {
+						if h := one.series.open[name]; h.episode.Seen > 5 && h.offset == w.next-seriesOffsets {
+							open = h
+						}
+					}
+				}
+			}
+			id := one.episodeID(open.model, fixtures.Events, open.name, open.episode.From)
+			c.change(w, open)
+			if stage, one = w.stage(reject.NullRow, 0); c.stage != nil {
+				c.stage(one)
+				one.series.heard(one.series.all[open.name], w.next, 0, "other features")
+			}
+			before := len(w.written)
+			for range 40 {
+				step()
+			}
+			said := ""
+			for _, m := range w.written[before:] {
+				var r episode.Record
+				if m.Topic == "alarms" && json.Unmarshal(m.Value, &r) == nil && r.ID == id && said == "" {
+					said = r.Type + " " + fmt.Sprint(r.Seq) + " " + *cmp.Or(r.Reason, new(string))
+				}
+			}
+			want := ""
+			if c.reason != "" {
+				want = fmt.Sprintf("%s %d %s", episode.Closed, open.episode.Seq, c.reason)
+			}
+			if said != want {
+				t.Errorf("of %s the next that is said is %q, want %q", id, said, want)
+			}
+		})
+	}
+}
+
 // A series begins again with other features; a damaged or newer record stops the process, and says where it is.
 func TestStatesThatDoNotFit(t *testing.T) {
 	w := newSeriesWorld(t, modelkey.By{}, false, reject.NullRow)
@@ -402,6 +468,7 @@ func TestStatesThatDoNotFit(t *testing.T) {
 		"claims 3 items":    func() { last.Value = last.Value[:30] },
 		"the clock":         func() { w.states[len(w.states)-1].Value = []byte("{") },
 		"source-offset:":    func() { last.Headers[0].Value = []byte("one") },
+		"none that is open": func() { last.Value = regexp.MustCompile(`"at":\d+`).ReplaceAll(last.Value, []byte(`"at":200`)) },
 	} {
 		was, clock := *last, w.states[len(w.states)-1]
 		was.Headers = headersOf(sink.Message{Headers: last.Headers})
@@ -412,6 +479,13 @@ func TestStatesThatDoNotFit(t *testing.T) {
 		if !errors.As(err, &stop) || !strings.Contains(err.Error(), say) || !strings.Contains(err.Error(), "topic states, partition 0, offset") || stop.Remedy == "" {
 			t.Errorf("%s: %v", say, err)
 		}
+		damaged, newest := w.states, slices.Clone(w.states)
+		newest = append(newest, was, clock) // they replace what is damaged
+		w.states = newest
+		if _, err := stage.Rewind(t.Context()); err != nil {
+			t.Errorf("%s, and written again: %v", say, err)
+		}
+		w.states = damaged
 		*last, w.states[len(w.states)-1] = was, clock
 	}
 }

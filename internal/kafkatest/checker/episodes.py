@@ -221,6 +221,8 @@ class Partition:
     def row(self, one, place, score, p, chosen, model):
         """Takes the score of a row of a series, and returns the id of the episode that it is part of."""
         rate, one.elapsed = self.marks.get(place[0], (0, 0))
+        if one.episode and one.episode.model != model:
+            self.close(one, "model_replaced")
         e, height, say = chosen.recent, math.inf, None
         if one.rows.rows > recent.FIRST:
             height, young = e.level(rate)
@@ -247,7 +249,7 @@ class Partition:
 
     def id(self, one):
         offset, row, _ = one.episode.begin
-        return f"{self.options.model_id}/{self.number}/{one.name}/{offset}.{row}"
+        return f"{one.episode.model.split('/')[0]}/{self.number}/{one.name}/{offset}.{row}"
 
     def tell(self, one, kind, reason, at):
         e = one.episode

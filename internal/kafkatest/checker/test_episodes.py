@@ -429,13 +429,13 @@ class Reasons(unittest.TestCase):
         self.chosen.recent.usual = 0.5
         return p
 
-    def rows(self, p, name, offset, scores, chosen=None):
+    def rows(self, p, name, offset, scores, chosen=None, model="m"):
         p.advance(offset)
         for i, score in enumerate(scores):
             one = p.hear(name, offset, chosen or self.chosen)
             one.rows.score(self.chosen.recent, np.array(OLD.c))
             one.rows.rows += 50  # beyond the first ones
-            p.row(one, (offset, i, offset * 10**9), score, None, chosen or self.chosen, "m")
+            p.row(one, (offset, i, offset * 10**9), score, None, chosen or self.chosen, model)
 
     def ends(self, p):
         return [(t["id"], t["seq"], t["type"].removeprefix("episode_"), t["reason"]) for t in p.told]
@@ -474,6 +474,10 @@ class Reasons(unittest.TestCase):
         self.rows(p, b"a", 1, [0.0], other)
         self.assertEqual(self.ends(p)[1:], [("m/0/a/0.0", 1, "closed", "model_replaced")])
         self.assertEqual((p.told[1]["version"], p.series["a"].rows.rows), (1, 51))
+        self.rows(p, b"b", 2, [9.0])
+        self.rows(p, b"b", 3, [9.0], model="n")
+        self.assertEqual(self.ends(p)[2:], [("m/0/b/2.0", 0, "opened", None), ("m/0/b/2.0", 1, "closed", "model_replaced"), ("n/0/b/3.0", 0, "opened", None)])
+        self.assertEqual([t["model_id"] for t in p.told[2:]], ["m", "m", "n"])
 
     def test_accepted(self):
         """The first row that a model scores which knows that this is normal begins the series again. What opened later is not meant."""
