@@ -158,6 +158,14 @@ func (r *lastRows) settle() {
 	}
 }
 
+// Normal says whether the rows to come are known to be normal, as those of a set that EndOfSet ends are: those of what scores the last rows of a series. It is
+// no part of the state.
+func (l *Learner) Normal(are bool) {
+	if l.recent.learner != nil {
+		l.recent.learner.Normal(are)
+	}
+}
+
 func (r *lastRows) write(w *state.Writer) {
 	w.Flag(r.learner != nil)
 	w.Flag(r.over)

@@ -40,6 +40,7 @@ type Learner struct {
 	dim     int
 	learnt  uint64
 	settled bool
+	normal  bool    // see Normal
 	charts  moments // of z
 	rows    moments // of x′
 	scores  Distribution
@@ -204,7 +205,7 @@ func (l *Learner) judge(series []*Series) {
 			if l.learnt >= heldAfter {
 				series[i].hold.follow(score, l.held, e)
 			}
-			far = share > heldFar && l.learnt >= heldAfter && (!l.settled || series[i].run.far(l.held))
+			far = share > heldFar && l.learnt >= heldAfter && (!l.settled && !l.normal || l.settled && series[i].run.far(l.held))
 			if held = far && series[i].run.held(l.learnt); !held {
 				others = append(others, score)
 			}
@@ -234,6 +235,9 @@ func due(before, after uint64) bool {
 	}
 	return false
 }
+
+// Normal says whether the rows to come are known to be normal: a young learner holds none of them, however far they are. It is no part of the state.
+func (l *Learner) Normal(are bool) { l.normal = are }
 
 // Settle says that the rows so far are a normal stretch: what comes is judged by them, and changes the moments slowly. It freezes an evaluator.
 func (l *Learner) Settle() {

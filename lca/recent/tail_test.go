@@ -212,6 +212,42 @@ func TestFaultOfAYoungModel(t *testing.T) {
 	}
 }
 
+// A stretch that is known to be normal is learnt whole, also where it changes for long: such a change is unusual to a learner that does not know.
+func TestNormalStretchIsLearntWhole(t *testing.T) {
+	const d = 8
+	for _, normal := range []bool{false, true} {
+		next, l := law("white", d, rand.New(rand.NewPCG(7, 8))), NewLearner(d)
+		l.Normal(normal)
+		var s Series
+		changed := func(at int) []float64 {
+			row := next()
+			if at >= 2000 && at < 2500 {
+				row[0] += 8
+			}
+			return row
+		}
+		for at := 0; at < 4000; at += 100 {
+			var x []float64
+			for i := range 100 {
+				x = append(x, changed(at+i)...)
+			}
+			l.Learn(x, slices.Repeat([]*Series{&s}, 100))
+		}
+		l.Settle()
+		var c Scorer
+		high, out := 0, []float64{0}
+		for i := range 400 {
+			c.Score(l.Evaluator(), out, changed(2000+i), []*Series{&s})
+			if i >= 100 && l.Evaluator().P(out[0], s.Rows) < 0.01 {
+				high++
+			}
+		}
+		if high > 30 == normal {
+			t.Errorf("normal %v: %d of 300 rows are unusual that are like a stretch of 500 in 4000", normal, high)
+		}
+	}
+}
+
 // A level is where the two laws say: the half of the peaks passes the one of half of them, and what is far beyond follows the heavier law.
 func TestLevel(t *testing.T) {
 	tail := Tail{Above: 1, Peaks: 40, Rows: 1000, Heavy: 0.5, Light: 2, Share: 0}

@@ -131,7 +131,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	l := &lane{lanes: s, id: id, keyed: keyed, read: snapshot.Assembler{Retain: 1, Only: id}}
 	l.learner = &learn.Learn{LearnConfig: learn.LearnConfig{
 		ModelID: id, Topic: c.Snapshot.Topic, Keep: 2, SnapshotRows: publishedRows, Columns: c.Source.Features, Learner: s.learner,
-		OnInvalid: invalid, Series: s.series, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now,
+		OnInvalid: invalid, Series: s.series, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now, Normal: !s.scoring,
 		Start: func(context.Context, source.Offsets) (source.Offsets, error) {
 			return source.Offsets{l.partition(): 0}, nil
 		},
@@ -170,6 +170,7 @@ func (s *lanes) score(ctx context.Context, ends bool) error {
 				l.offline.Begin(func(value []byte) *recent.Series { return l.learner.SeriesState(l.partition().ID, value) })
 			}
 		}
+		l.learner.Normal = false
 		there = there || l.newest != nil
 		l.adopt()
 	}
