@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/lca-stream/lca-stream/lca/recent"
@@ -217,7 +218,7 @@ func known(v float64) *float64 {
 	return &v
 }
 
-// said is a record as a sentence.
+// said is a record as a sentence: one line, whatever the series is called, because it is shown as it is.
 func said(who string, r *episode.Record) string {
 	since := fmt.Sprintf("offset %d, row %d", r.From.Offset, r.From.Row)
 	if r.From.Time != nil {
@@ -228,9 +229,19 @@ func said(who string, r *episode.Record) string {
 		what = r.Causes[0].Feature + " " + became[r.Causes[0].Direction]
 	}
 	if r.Type == episode.Closed {
-		return fmt.Sprintf("%s: %s at %s, closed after %s (%s)", who, what, since, rowCount(r.Rows), *r.Reason)
+		return printable(fmt.Sprintf("%s: %s at %s, closed after %s (%s)", who, what, since, rowCount(r.Rows), *r.Reason))
 	}
-	return fmt.Sprintf("%s: %s at %s; %s so far", who, what, since, rowCount(r.Rows))
+	return printable(fmt.Sprintf("%s: %s at %s; %s so far", who, what, since, rowCount(r.Rows)))
+}
+
+// printable is a text without what ends a line or steers a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, text)
 }
 
 // became says what a column did, by its direction.

@@ -541,3 +541,11 @@ func TestStatesOfOthersAreBounded(t *testing.T) {
 		w.states = w.states[:len(w.states)-1]
 	}
 }
+
+// A message is one line that steers no terminal, however a series and a feature are called.
+func TestMessagesAreOneLine(t *testing.T) {
+	r := episode.Record{Type: episode.Closed, Reason: new(string), Rows: 2, Causes: []episode.Cause{{Feature: "vib\tx", Direction: "up"}}}
+	if got, want := said("press\n\x1b[31m7\u202e é", &r), "press\ufffd\ufffd[31m7\ufffd é: vib\ufffdx went up at offset 0, row 0, closed after 2 rows ()"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
