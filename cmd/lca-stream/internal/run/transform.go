@@ -156,7 +156,9 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 		Stage: func(k pipeline.Sink) (pipeline.Stage, error) {
 			takes := func(ctx context.Context, again bool) int { return out.MostText(ctx, o.shared.Topic, again) }
 			committed := func(ctx context.Context) (source.Offsets, error) { return positions.Open(ctx, k, claim, parts) }
-			return o.stage(transform.Transform{TransformConfig: o.shared, Committed: committed, Takes: takes, Pace: out.Most}), nil
+			shared, err := o.shared, error(nil)
+			shared.Shares, err = o.shares(ctx)
+			return o.stage(transform.Transform{TransformConfig: shared, Committed: committed, Takes: takes, Pace: out.Most}), err
 		},
 		CatchUp: func(ctx context.Context) error { return o.catchUp(ctx, p) },
 		Read: func(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
@@ -185,6 +187,15 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	}
 	loop.Trace = o.Traces.Loop("transform", p.Topic, o.Config.Source.Group)
 	return loop, nil
+}
+
+// shares is how many partitions share a budget of episodes in time. Where some are added, the group divides all of them again.
+func (o *transforms) shares(ctx context.Context) (int, error) {
+	if o.shared.Alarms.Topic == "" {
+		return 1, nil
+	}
+	parts, err := source.Partitions(ctx, o.Cluster, o.Config.Source.Topic)
+	return len(parts), err
 }
 
 // becomes says how much text is made of a message; nil: none.
@@ -245,14 +256,6 @@ func (s *whitening) transformConfig(ctx context.Context) (transform.TransformCon
 	if err != nil {
 		return transform.TransformConfig{}, err
 	}
-	shares := 1
-	if alarms.Topic != "" {
-		parts, err := s.Partitions(ctx, c.Source.Topic)
-		if err != nil {
-			return transform.TransformConfig{}, err
-		}
-		shares = len(parts)
-	}
 	until := c.UntilModel()
 	if s.fromHistory {
 		until = transform.Hold
@@ -269,7 +272,7 @@ func (s *whitening) transformConfig(ctx context.Context) (transform.TransformCon
 		UntilModel: until, OnInvalid: c.Source.OnInvalid,
 		Alarms: alarms, DeadLetter: dead, DeadLog: &reject.DeadLog{Log: s.Log, Now: time.Now}, Stats: s.Stats, Log: s.Log, Now: time.Now,
 		Follow: s.follow(), Engines: s.Engines,
-		Series: c.Series(), States: s.states(), Budget: c.Alarms.Budget, Shares: shares,
+		Series: c.Series(), States: s.states(), Budget: c.Alarms.Budget,
 	}, nil
 }
 
