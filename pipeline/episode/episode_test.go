@@ -178,3 +178,34 @@ func TestPossible(t *testing.T) {
 		}
 	}
 }
+
+// A budget in time tells nothing where no time passes by the rows.
+func TestTimeless(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	for name, c := range map[string]struct {
+		budget string
+		stamp  func(i int) *time.Time
+		want   bool
+	}{
+		"no timestamps":    {"1/day", func(int) *time.Time { return nil }, true},
+		"one timestamp":    {"1/day", func(int) *time.Time { return &now }, true},
+		"backwards":        {"1/day", func(i int) *time.Time { at := now.Add(-time.Duration(i) * time.Second); return &at }, true},
+		"forwards":         {"1/day", func(i int) *time.Time { at := now.Add(time.Duration(i) * time.Microsecond); return &at }, false},
+		"a budget of rows": {"1/2000 rows", func(int) *time.Time { return nil }, false},
+	} {
+		b, err := ParseBudget(c.budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Rates{Budget: b}
+		for i := range 4100 {
+			if r.Timeless() && i < 4096 {
+				t.Fatalf("%s: after %d rows", name, i)
+			}
+			r.Message(int64(i), c.stamp(i), 1)
+		}
+		if got := r.Timeless(); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

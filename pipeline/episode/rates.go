@@ -22,6 +22,12 @@ type Mark struct {
 	Elapsed time.Duration // by the clock, with its own rows
 }
 
+// Timeless reports whether the budget is in time and none has passed by the rows so far, which are some thousands: then no level is known, and no
+// episode opens.
+func (r *Rates) Timeless() bool {
+	return r.Budget.Per > 0 && r.Clock.Elapsed == 0 && r.Clock.All >= mostBetween
+}
+
 // Begin forgets the messages so far: only those to come are asked for.
 func (r *Rates) Begin() { r.marks = r.marks[:0] }
 

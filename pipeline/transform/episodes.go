@@ -150,12 +150,18 @@ func (t *Transform) clock(all []source.Message) {
 		return
 	}
 	t.series.silence(all[0].Offset, &t.rates.Clock)
+	timeless := t.rates.Timeless()
 	t.rates.Begin()
 	for i := range all {
 		if m := &all[i]; hasRows(m) {
 			t.rates.Message(m.Offset, stampOf(m), numRows(m))
 			t.series.next = m.Offset + 1
 		}
+	}
+	if timeless && t.rates.Timeless() && !t.timeless { // one message alone may have thousands of rows
+		t.timeless = true
+		t.Log.Warn("no episode opens: by their timestamps no time passes between records", "partition", all[0].Partition.String(), "budget", t.rates.Budget.String(),
+			"remedy", "have the producer set timestamps, or set alarms.budget to a number in rows, such as 1/2000 rows")
 	}
 }
 

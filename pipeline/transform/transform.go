@@ -75,6 +75,7 @@ type Transform struct {
 	bounds    timeBounds
 	series    heldSeriesSet
 	rates     *episode.Rates              // of the partition, or of files; nil: episodes are not watched for
+	timeless  bool                        // it was said that no time passes
 	levels    levels                      // of the model that was last asked for
 	from      source.Partition            // of the batch
 	records   []episode.Record            // of it

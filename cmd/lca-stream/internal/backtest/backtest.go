@@ -180,6 +180,9 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 	}
 	b.screen.End()
 	b.lanes.end()
+	if why := b.told.fault(b.row); why != "" {
+		b.log.Warn("a budget in time needs times that go on", "because", why)
+	}
 	if f.episodes != "" {
 		if err := p.WriteOutput(f.episodes, b.told.write); err != nil {
 			return err

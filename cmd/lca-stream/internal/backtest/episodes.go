@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"time"
 
@@ -15,6 +16,9 @@ type episodes struct {
 	rates episode.Rates
 	by    map[string]*episode.Record
 	last  []*episode.Record
+
+	latest time.Time // of the rows so far
+	early  int64     // rows with a time before it
 }
 
 // rowBudget is what a budget in time is where rows have none.
@@ -41,10 +45,26 @@ func (e *episodes) clock(c *cells, n int) {
 		var at *time.Time
 		if m := c.at(i); m.known {
 			stamp := time.UnixMicro(m.micros)
-			at = &stamp
+			if at = &stamp; stamp.Before(e.latest) {
+				e.early++
+			} else {
+				e.latest = stamp
+			}
 		}
 		e.rates.Message(c.first+int64(i), at, 1)
 	}
+}
+
+// fault is why hardly any episode can open, although rows have times; "": nothing is wrong with these.
+func (e *episodes) fault(rows int64) string {
+	switch {
+	case e.rates.Budget.Per == 0:
+	case e.early > rows/2:
+		return fmt.Sprintf("%d of %d rows have times before those of earlier rows: sort the files by --time", e.early, rows)
+	case e.rates.Clock.Elapsed == 0:
+		return "by --time no time passes between rows: set alarms.budget to a number in rows, such as " + rowBudget
+	}
+	return ""
 }
 
 // placeOf is the place of a row: its number in the files.

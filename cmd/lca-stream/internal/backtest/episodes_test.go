@@ -143,3 +143,35 @@ func TestMet(t *testing.T) {
 		}
 	}
 }
+
+// Where rows are not in the order of their times, or have one, hardly any episode opens: it is said why.
+func TestTimesThatDoNotGoOn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, budget, want string
+		micros             func(i int) int64
+	}{
+		{"in order", "1/day", "", func(i int) int64 { return int64(i) * 1e6 }},
+		{"backwards", "1/day", "9999 of 10000 rows have times before", func(i int) int64 { return 1e12 - int64(i)*1e6 }},
+		{"shuffled", "1/day", "of 10000 rows have times before", func(i int) int64 { return int64(i*7919%10_000) * 1e6 }},
+		{"one", "1/day", "no time passes", func(int) int64 { return 1e12 }},
+		{"backwards, and rows count", "1/2000 rows", "", func(i int) int64 { return 1e12 - int64(i)*1e6 }},
+	} {
+		budget, err := episode.ParseBudget(c.budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told episodes
+		if err := told.begin(budget, true); err != nil {
+			t.Fatal(err)
+		}
+		rows := &cells{times: make([]moment, 10_000)}
+		for i := range rows.times {
+			rows.times[i] = moment{micros: c.micros(i), known: true}
+		}
+		told.clock(rows, len(rows.times))
+		if got := told.fault(10_000); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
