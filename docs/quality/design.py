@@ -118,7 +118,8 @@ BEGINNING = ["lca.model=lca_gauss", "lca.nu=0.01", "lca.nu_unit=covariance", "lc
 # By which young streams are measured, so that figures of one edition can be held against those of another.
 FIXED = ["lca.model=lca_gauss", "lca.nu=0.01", "lca.nu_unit=relative", "lca.kernel=gaussian"]
 AT = [1000, 2000, 5000]
-DENSITY = ["lca.preset=density"]
+# How a learner follows is measured with changes that it may believe within the run: a week is the default of density.
+DENSITY = ["lca.preset=density", "lca.accept_after=1000 rows"]
 DEFAULT = "default"
 CHANGES = {
     DEFAULT: [],

@@ -21,6 +21,7 @@ func BenchmarkFloors(b *testing.B) {
 			figures := map[string][]float64{}
 			for seed := range uint64(runs) {
 				c := online.DefaultConfig(s.Dim)
+				c.AcceptRows = 1000 // a week, which is the default of density, is no stream
 				c.Preset = preset
 				r, err := Measure(c, s.Draw(1000+seed))
 				if err != nil {

@@ -70,6 +70,7 @@ func TestReturns(t *testing.T) {
 		for _, preset := range presetsOf(i) {
 			t.Run(p.name+" "+preset.String(), func(t *testing.T) {
 				c := online.DefaultConfig(columns)
+				c.AcceptRows = 1000 // a week, which is the default of density, is no stream
 				c.Preset, c.Neighbours = preset, 3000
 				if preset == lca.PresetMetric {
 					c.Neighbours = 256

@@ -81,6 +81,7 @@ func measuredRows(t *testing.T, name string, preset lca.Preset, seed uint64, row
 			continue
 		}
 		c := online.DefaultConfig(s.Dim)
+		c.AcceptRows = 1000 // a week, which is the default of density, is no stream
 		c.Preset = preset
 		trial := s.Draw(seed)
 		if rows > 0 {

@@ -15,7 +15,7 @@ const still, stays = 2, 3.3 // a column that does not move, and where it stays
 
 // valved is a machine of four sensors and a valve that has never moved, in the column still.
 func valved(t *testing.T, change func(*Config)) (m *machine, normal func() []float64) {
-	m = newMachine(t, 21, 5, 0, func(c *Config) { c.Neighbours = 1000; change(c) })
+	m = newMachine(t, 21, 5, 0, func(c *Config) { c.Neighbours, c.AcceptRows = 1000, 1000; change(c) })
 	return m, func() []float64 {
 		x := m.next()
 		x[still] = stays
@@ -137,7 +137,7 @@ func TestConstantColumn(t *testing.T) {
 
 // TestConstantColumnReturns holds that a column that goes back to where it was constant is the former regime, at once.
 func TestConstantColumnReturns(t *testing.T) {
-	m, normal := valved(t, func(c *Config) { c.AcceptRows = 1000 })
+	m, normal := valved(t, func(*Config) {})
 	m.learn(5000, normal)
 	if _, alarms := m.learn(3000, mostly(m, normal, 1, func() float64 { return 5 })); !slices.Equal(alarms, []Alarm{AlarmDrift}) {
 		t.Fatal(alarms)

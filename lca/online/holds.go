@@ -23,7 +23,7 @@ import (
 // With Drift off nothing is held: the learner keeps to what it knew by itself (knowngood.go).
 //
 // In the last three cases its rows are learnt. If they are of the only series, or most rows were held, the stream has changed: they are learnt as any others
-// are, a minibatch of them with each of those that come, and if they are far from what the metric knows, the learner restarts from them (restart.go). If they
+// are, two minibatches with each that comes until all are, and if they are far from what the metric knows, the learner restarts from them (restart.go). If they
 // are few among others, they join the pool and the moments, and nothing is replaced.
 
 const (
@@ -139,12 +139,12 @@ func (l *Learner) holdSeries(b batch, kept []int, series []uint64, stamps []int6
 		h.bound(l.cfg.Neighbours, l.cfg.Dim)
 	}
 	l.joinAccepted()
-	if n := min(h.queue.len(), max(l.cfg.Minibatch, s.Held)); n > 0 {
+	if h.queue.len() > 0 { // rows are learnt in their order
 		d := l.cfg.Dim
-		all := batch{slices.Clone(h.queue.x[:n*d]), slices.Clone(h.queue.ids[:n]), slices.Clone(h.queue.places[:n])}
+		h.queue.append(b)
+		n := min(h.queue.len(), 2*l.cfg.Minibatch)
+		b = batch{slices.Clone(h.queue.x[:n*d]), slices.Clone(h.queue.ids[:n]), slices.Clone(h.queue.places[:n])}
 		h.queue.forget(n, d)
-		all.append(b)
-		b = all
 	}
 	s.Accepted, h.changed = h.changed, 0
 	return b
