@@ -42,6 +42,8 @@
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Outliers do not learn (gate.go, scoregate.go), unless they turn out to be a cluster (held.go). Rows in which a column moves that never did are
 //     among them. (TestConstantColumn)
+//   - Rows of a series whose last rows are unusual are held back until it is usual again, or that is normal (holds.go); with Drift off they are not.
+//     (TestFaultIsNotLearnt, TestChangeIsLearnt, TestHeldRegimeReturns)
 //   - Minibatches that are not as those before (gate.go, drift.go) or in which a column does not move (stuck.go) are set aside, unless
 //     rows of the pool are like them (restart.go). When they last the learner restarts from them (restart.go), sooner if all so far was a
 //     machine at rest (restart.go). It restarts as well when it refuses most rows (held.go). (TestDriftIsFollowed, TestBurst, TestPatience,

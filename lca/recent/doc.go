@@ -41,6 +41,10 @@
 // of 200. Usual are scores up to the 99 % quantile, or up to where runs of the tail begin (u), if that is lower. What is usual while it is open is what was
 // usual when it opened: a fault that lasts becomes part of what is known of scores, and is over when it is over.
 //
+// A Watch by a lower level, that of the highest eighth of runs, tells the learner which series to hold (Held). What is accepted replaces the moments,
+// scales and centre, if it is the whole stream's, or joins them with such a weight that T² of rows like it is d/2 more; an evaluator is frozen then, and says
+// so of the series. Who keeps states of series begins the one of an open episode again (Evaluator.AcceptedSince).
+//
 // # Causes
 //
 // Of the numbers of a column a series keeps, while it is not in an episode, the mean step |x′ − x′ of the row before| at 1/1000, which begins at what is usual of v,
