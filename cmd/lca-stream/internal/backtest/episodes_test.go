@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -22,7 +23,7 @@ import (
 // machines backtests 12,000 rows of two machines in turn, one a second, the first 6,000 of them the normal stretch. Machine m1 is faulty from row 9001 to row 9601.
 func machines(t *testing.T, set func(*config.Config, *flags)) (r Result, all []episode.Record, err error) {
 	t.Helper()
-	dir, r1 := t.TempDir(), rand.New(rand.NewPCG(5, 5))
+	r1 := rand.New(rand.NewPCG(5, 5))
 	var text strings.Builder
 	text.WriteString("at,machine,a,b,faulty\n")
 	for i := range 12_000 {
@@ -32,21 +33,30 @@ func machines(t *testing.T, set func(*config.Config, *flags)) (r Result, all []e
 		}
 		fmt.Fprintf(&text, "2026-05-03T%02d:%02d:%02dZ,m%d,%v,%v,%d\n", i/3600, i/60%60, i%60, i%2, far+r1.NormFloat64(), r1.NormFloat64(), faulty)
 	}
+	cfg := config.Default()
+	cfg.Source.Features = []string{"a", "b"}
+	f := &flags{key: "machine", until: "6000", labels: "faulty", time: "at"}
+	set(cfg, f)
+	return told(t, cfg, f, text.String())
+}
+
+// told backtests a CSV file.
+func told(t *testing.T, cfg *config.Config, f *flags, text string) (r Result, all []episode.Record, err error) {
+	t.Helper()
+	dir := t.TempDir()
 	in, out := filepath.Join(dir, "rows.csv"), filepath.Join(dir, "episodes.json")
-	if err := os.WriteFile(in, []byte(text.String()), 0o600); err != nil {
+	if err := os.WriteFile(in, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
 	p := &app.Program{Stdout: &said, Stderr: io.Discard, Getenv: func(string) (string, bool) { return "", false }}
-	cfg := config.Default()
-	cfg.Source.Features = []string{"a", "b"}
-	f := &flags{inputs: []string{in}, key: "machine", until: "6000", labels: "faulty", episodes: out, json: true, time: "at"}
-	if set(cfg, f); f.check() != nil {
-		t.Fatal(f.check())
+	f.inputs, f.episodes, f.json = []string{in}, out, true
+	if err := f.check(); err != nil {
+		t.Fatal(err)
 	}
-	b := &backtest{flags: f, config: cfg, log: app.QuietLogger(p, cfg.Logger), first: -1, series: modelkey.By{Place: modelkey.Key}}
-	if cfg.Model.By.Keyed() {
-		b.series = modelkey.By{}
+	b := &backtest{flags: f, config: cfg, log: app.QuietLogger(p, cfg.Logger), first: -1}
+	if f.key != "" && !cfg.Model.By.Keyed() {
+		b.series = modelkey.By{Place: modelkey.Key}
 	}
 	if err := b.run(t.Context(), p); err != nil {
 		return r, nil, err
@@ -95,6 +105,56 @@ func TestEpisodes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A sensor that stays at its last value is met within 200 rows, and named first.
+func TestFrozenSensor(t *testing.T) {
+	t.Parallel()
+	const usual, frozen = 6000, 300
+	names, seeds := []string{"a", "b", "c", "d", "e", "f", "g", "h"}, uint64(40)
+	if testing.Short() {
+		seeds = 8
+	}
+	met, named := 0, 0
+	for seed := range seeds {
+		rng := rand.New(rand.NewPCG(seed, 10))
+		var own, stays, row, last [8]float64
+		for k := range stays {
+			stays[k] = 0.5 + 0.48*rng.Float64()
+		}
+		guilty, load, text := int(seed%8), 0., strings.Builder{}
+		text.WriteString(strings.Join(names, ",") + "\n")
+		for i := range usual + frozen {
+			load = 0.97*load + 0.24*float64(seed%2)*rng.NormFloat64() // every other plant has one
+			for k := range own {
+				own[k] = stays[k]*own[k] + math.Sqrt(1-stays[k]*stays[k])*rng.NormFloat64()
+				row[k] = float64(10*k) + own[k] + load + 0.3*rng.NormFloat64()
+			}
+			if i >= usual {
+				row[guilty] = last[guilty]
+			}
+			last = row
+			text.WriteString(strings.Trim(strings.Join(strings.Fields(fmt.Sprint(row)), ","), "[]") + "\n")
+		}
+		cfg := config.Default()
+		cfg.Source.Features = names
+		_, all, err := told(t, cfg, &flags{}, text.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range all {
+			if e.From.Row >= usual && e.From.Row < usual+200 {
+				met++
+				if e.Causes[0].Feature == names[guilty] {
+					named++
+				}
+				break
+			}
+		}
+	}
+	if float64(met) < 0.95*float64(seeds) || float64(named) < 0.9*float64(met) {
+		t.Errorf("%d of %d met, %d of them named first", met, seeds, named)
 	}
 }
 
