@@ -17,7 +17,8 @@ const (
 	// leastNoise is what steps and deviations are compared with at least, in scales: a column at rest has none.
 	leastNoise = 0.05
 	noiseShare = 1.5  // of the noise in the rank
-	quietBelow = 0.1  // of its noise a column has lost its life …
+	quietBelow = 0.1  // of its noise a column has lost its life, where so many rows tell, and fewer of so much less: by chance one is near the row before …
+	quietTold  = 10
 	steady     = 3.0  // … if that is so many standard deviations below its mean
 	far        = 3.0  // scales of its noise a column has moved: its onset
 	moved      = 2.0  // the same of its mean: a direction
@@ -217,7 +218,7 @@ func (c *Cause) Ranked(e *Evaluator, most int) []Change {
 		if c.noise[k] != c.noise[k] {
 			continue
 		}
-		if c.noise[k] < quietBelow && spread == nil {
+		if c.noise[k] < c.quietBelow() && spread == nil {
 			spread = e.deviationSpread()
 		}
 		one := c.change(e, k, spread)
@@ -236,6 +237,8 @@ func (c *Cause) Ranked(e *Evaluator, most int) []Change {
 	return changes[:min(most, len(changes))]
 }
 
+func (c *Cause) quietBelow() float64 { return quietBelow * min(1, float64(c.Rows)/quietTold) }
+
 // change is what became of column k by itself.
 func (c *Cause) change(e *Evaluator, k int, spread []float64) Change {
 	rms := math.Sqrt(c.square[k])
@@ -245,7 +248,7 @@ func (c *Cause) change(e *Evaluator, k int, spread []float64) Change {
 	}
 	one.Now = one.Before + float64(c.mean[k]*e.Scale[k])
 	typical := e.Charts.Mean[2*e.Dim+k]
-	if c.noise[k] < quietBelow && typical > leastNoise*e.Scale[k] {
+	if c.noise[k] < c.quietBelow() && typical > leastNoise*e.Scale[k] {
 		if below := (1 - c.noise[k]) * typical / (e.Scale[k] * spread[k]); below > steady {
 			one.Rank, one.Direction, one.Onset = one.Rank+noiseShare*math.Log1p(below), "quiet", 0
 			return one

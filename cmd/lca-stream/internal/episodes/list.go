@@ -98,7 +98,7 @@ func writeList(w io.Writer, some []*entry, now time.Time) error {
 		if err := json.Unmarshal(e.value, &r); err != nil {
 			return err
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s ago\t%s\t%s\t%s\n", state(&r), since(&r), lasted(&r), r.Rows, app.Age(now.Sub(e.at)), seriesOf(&r, short), firstCause(&r), terminal.Name(e.id))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d%s\t%s ago\t%s\t%s\t%s\n", state(&r), since(&r), lasted(&r), r.Rows, more(&r), app.Age(now.Sub(e.at)), seriesOf(&r, short), firstCause(&r), terminal.Name(e.id))
 	}
 	return t.Flush()
 }
@@ -132,7 +132,15 @@ func lasted(r *episode.Record) string {
 	if r.From.Time == nil || r.To.Time == nil {
 		return "-"
 	}
-	return app.Age(r.To.Time.Sub(*r.From.Time))
+	return app.Age(r.To.Time.Sub(*r.From.Time)) + more(r)
+}
+
+// more is behind what one that is open had reached at its last record.
+func more(r *episode.Record) string {
+	if r.Type == episode.Closed {
+		return ""
+	}
+	return "+"
 }
 
 // seriesOf names the series.
@@ -147,11 +155,7 @@ func firstCause(r *episode.Record) string {
 	if len(r.Causes) == 0 {
 		return "-"
 	}
-	text := short(r.Causes[0].Feature) + " " + short(r.Causes[0].Direction)
-	if more := len(r.Causes) - 1; more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return short(r.Causes[0].Feature) + " " + short(r.Causes[0].Direction)
 }
 
 // short is a name that leaves room for the other columns of a table.
