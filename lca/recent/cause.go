@@ -17,7 +17,7 @@ const (
 	// leastNoise is what steps and deviations are compared with at least, in scales: a column at rest has none.
 	leastNoise = 0.05
 	noiseShare = 1.5 // of the noise in the rank
-	quietBelow = 0.1  // of its noise a column has lost its life; of the first quietTold rows less: by chance one is near the row before …
+	quietBelow = 0.1 // of its noise a column has lost its life; of the first quietTold rows less: by chance one is near the row before …
 	quietTold  = 10
 	steady     = 3.0  // … if that is so many standard deviations below its mean
 	far        = 3.0  // scales of its noise a column has moved: its onset
