@@ -14,6 +14,7 @@ import (
 func TestChecker(t *testing.T) {
 	unittest(t, "test_verify.py")
 	unittest(t, "test_episodes.py")
+	unittest(t, "test_accepted.py")
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	unittest(t, "test_live.py", strings.Join(b.Addrs(), ","))
 }

@@ -208,11 +208,13 @@ class Partition:
         return one
 
     def identity(self, value):
-        """The series of a value, as snapshots name it: 0 with a model for each value, the partition where it is the series, and else FNV-1a of both."""
+        """The series of a value, as snapshots name it: 0 with a model for each value, the partition where it is the series, and else FNV-1a of both, of a long one by its SHA-256."""
         if self.options.by_key:
             return 0
         if self.options.series != "key":
             return self.number
+        if value is not None and len(value) > 200:
+            value = hashlib.sha256(value).hexdigest().encode()
         digest = 0xCBF29CE484222325
         for byte in self.number.to_bytes(4, "little") + bytes([value is not None]) + (value or b""):
             digest = (digest ^ byte) * 0x100000001B3 % (1 << 64)

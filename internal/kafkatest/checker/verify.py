@@ -12,6 +12,7 @@ import google_crc32c
 import numpy as np
 import pyarrow as pa
 
+import accepted
 import episodes
 import model
 import registered
@@ -19,7 +20,7 @@ import text
 
 CODES = """LOSS DUP REORDER WRONG_PARTITION UNKNOWN_SRC ROWS ID KEY META VALUE SCORE P WHY IMPUTED NONFINITE DECODE NO_HEADER
 RECENT VERSION_UNKNOWN VERSION_BACK SNAP_CONFLICT SNAP_BAD SNAP_ORDER DLQ_BOTH DLQ_DUP DLQ_GOOD DLQ_CHANGED BAD_PASSED
-OPEN_TXN ALARM_DUP ALARM_WRONG EPISODE_LOST EPISODE_DUP EPISODE_WRONG""".split()
+OPEN_TXN ALARM_DUP ALARM_WRONG ACCEPT_DUP ACCEPT_WRONG EPISODE_LOST EPISODE_DUP EPISODE_WRONG""".split()
 
 # The largest relative error of y (by row) and of the score: a few hundred roundings of float32.
 TOLERANCE = 1e-5
@@ -96,7 +97,7 @@ def verify(history, options):
     note_unseen(history["dead"], inputs, models, options, r)
     out = check_outputs(history["output"], inputs, kinds, models, options, r)
     dead = check_dead(history["dead"], inputs, kinds, r)
-    told = check_alarms(history.get("alarms", []), options, r)
+    told = accepted.check(check_alarms(history.get("alarms", []), options, r), {p: max(at for at, *_ in all) + 1 for p, all in readable.items()}, r.fault)
     for one in r.partitions.values():
         one.advance(float("inf"))
     episodes.compare([one.told for one in r.partitions.values()], told, r.fault)
