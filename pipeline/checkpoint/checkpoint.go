@@ -26,18 +26,19 @@ import (
 // Its bytes, little endian; a string or []byte is a uint32 length and that many bytes:
 //
 //	0  magic "LCAC"
-//	4  uint16 format = 3, or 4 if there is an ordinal, or 5 if there is a base too; 1 of the first edition
+//	4  uint16 format = 3, or 4 if there is an ordinal, or 5 if there is a base too, or 6 if there are positions of commands; 1 of the first edition
 //	6  uint64 sequence   number of this checkpoint, grows by one
 //	   uint64 snapshots  snapshots written so far: the next slot is snapshots mod keep
 //	   uint64 published  version of the newest snapshot (any trigger)
 //	   uint64 parent     version of the newest snapshot that was due by its rows
-//	   uint64 ordinal    rows of the model so far; only in formats 4 and 5, of models by key
-//	   uint64 base       version at which the model was retired before it began again; only in format 5
+//	   uint64 ordinal    rows of the model so far; only from format 4 on, of models by key
+//	   uint64 base       version at which the model was retired before it began again; only from format 5 on
 //	   string model id · string config digest
 //	   string group · string topic       whose it is; not in format 1
 //	   uint32 n, n × string            feature names in order
 //	   uint32 n, n × (string topic, int32 partition, int64 next)   sorted
 //	   uint32 n, n × (string topic, int32 partition, int64 end)    History, sorted; not in format 1
+//	   uint32 n, n × (string topic, int32 partition, int64 next)   Commands, sorted; only in format 6
 //	   uint32 n, n × (uint32 slot, uint32 model chunks, uint32 neighbour chunks)   sorted
 //	   []byte rows of the unfinished minibatch (minibatch.Batcher)
 //	   []byte learner (online.Learner)
@@ -55,6 +56,7 @@ type Checkpoint struct {
 	Features  []string
 	Offsets   source.Offsets
 	History   source.Offsets // end of the backlog that is learnt before the first model is published; nil once it is
+	Commands  source.Offsets // of the topic of alarms: commands before them are followed; nil: no learner of this model has read any
 	Slots     snapshot.Slots
 	Batcher   []byte
 	Learner   []byte
@@ -68,7 +70,8 @@ const (
 	CheckpointFormat = 3
 	keyedFormat      = 4 // with an ordinal
 	returnedFormat   = 5 // with a base
-	NewestFormat     = returnedFormat
+	commandedFormat  = 6 // with positions of commands
+	NewestFormat     = commandedFormat
 )
 
 // CheckpointLimit is the largest size of a checkpoint in bytes. Because of it a damaged length allocates little and
@@ -95,6 +98,8 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // writes is the format of the bytes that AppendBinary appends: the oldest that holds what there is.
 func (c *Checkpoint) writes() uint16 {
 	switch {
+	case len(c.Commands) > 0:
+		return commandedFormat
 	case c.Base > 0:
 		return returnedFormat
 	case c.Ordinal > 0:
@@ -112,16 +117,27 @@ func (c *Checkpoint) Size() int {
 		size += 8
 	case returnedFormat:
 		size += 16
+	case commandedFormat:
+		size += 20
 	}
 	for _, f := range c.Features {
 		size += 4 + len(f)
 	}
-	for _, o := range []source.Offsets{c.Offsets, c.History} {
+	for _, o := range c.positions() {
 		for p := range o {
 			size += 16 + len(p.Topic)
 		}
 	}
 	return size
+}
+
+// positions are those that are written, in their order.
+func (c *Checkpoint) positions() []source.Offsets {
+	all := []source.Offsets{c.Offsets, c.History}
+	if c.writes() >= commandedFormat {
+		all = append(all, c.Commands)
+	}
+	return all
 }
 
 // LargeCheckpoint is the fault of a checkpoint that could never be read again.
@@ -162,7 +178,7 @@ func (c *Checkpoint) AppendBinary(b []byte) ([]byte, error) {
 	for _, f := range c.Features {
 		str(f)
 	}
-	for _, o := range []source.Offsets{c.Offsets, c.History} {
+	for _, o := range c.positions() {
 		b = le.AppendUint32(b, uint32(len(o)))
 		for _, p := range o.Partitions() {
 			str(p.Topic)
@@ -217,6 +233,9 @@ func (c *Checkpoint) UnmarshalBinary(b []byte) error {
 		if d.History = r.offsets(); len(d.History) == 0 {
 			d.History = nil
 		}
+	}
+	if d.Format >= commandedFormat {
+		d.Commands = r.offsets()
 	}
 	for range r.count(12) {
 		slot := int(r.uint32())

@@ -20,14 +20,18 @@ import (
 
 // Fields come back as they went, and what is cut, too long or changed anywhere does not.
 func TestCheckpointBytes(t *testing.T) {
-	for _, c := range []struct{ ordinal, base uint64 }{{0, 0}, {12345, 0}, {12345, 700}, {0, 700}} {
-		t.Run(fmt.Sprintf("ordinal %d, base %d", c.ordinal, c.base), func(t *testing.T) { testCheckpointBytes(t, c.ordinal, c.base) })
+	commands := source.Offsets{{Topic: "alarms", ID: 0}: 7, {Topic: "alarms", ID: 11}: 0}
+	for _, c := range []struct {
+		ordinal, base uint64
+		commands      source.Offsets
+	}{{0, 0, nil}, {12345, 0, nil}, {12345, 700, nil}, {0, 700, nil}, {0, 0, commands}, {12345, 700, commands}} {
+		t.Run(fmt.Sprintf("ordinal %d, base %d, commands %v", c.ordinal, c.base, c.commands), func(t *testing.T) { testCheckpointBytes(t, c.ordinal, c.base, c.commands) })
 	}
 }
 
-func testCheckpointBytes(t *testing.T, ordinal, base uint64) {
+func testCheckpointBytes(t *testing.T, ordinal, base uint64, commands source.Offsets) {
 	c := &Checkpoint{
-		Ordinal: ordinal, Base: base, Sequence: 7, Snapshots: 3, Published: 900, Parent: 800, ModelID: "m", Digest: "d", Owner: Owner{"g/a", "events"},
+		Ordinal: ordinal, Base: base, Commands: commands, Sequence: 7, Snapshots: 3, Published: 900, Parent: 800, ModelID: "m", Digest: "d", Owner: Owner{"g/a", "events"},
 		Features: []string{"a", "b"}, Offsets: source.Offsets{fixtures.Events: 5, {Topic: "events", ID: 2}: 9},
 		Slots: snapshot.Slots{3: {Model: 1, Neighbours: 2}}, Batcher: []byte("batch"), Learner: []byte("learner"),
 	}

@@ -153,6 +153,7 @@ type keyedRun struct {
 	topicID      string
 	marks        bool // start markers are renewed
 	invalid      reject.OnInvalid
+	commands     []sink.Message // about episodes
 }
 
 func (w *world) keyedStage(r keyedRun) *KeyedLearn {
@@ -165,6 +166,10 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 	saved.TopicID = func(context.Context) (string, error) { return r.topicID, nil }
 	owner := checkpoint.Owner{Group: "g", Topic: "events"}
 	figures := stats.NewStats()
+	var commands *Commands
+	if len(r.commands) > 0 {
+		commands = w.commanded(r.commands...)
+	}
 	every := time.Second
 	if r.seldom {
 		every = 1000 * time.Hour
@@ -173,7 +178,7 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 		LearnConfig: LearnConfig{
 			ModelID: "fleet/a", Topic: "snapshots", Keep: 2, SnapshotRows: r.snapshotRows, CheckpointRows: 50, Columns: r.columns,
 			SnapshotEvery: 10 * every, CheckpointEvery: 30 * every,
-			Learner: c, Producer: "test", Stats: figures, Log: fixtures.Quiet(), Now: r.clock, Alarms: w.alarms, OnInvalid: r.invalid,
+			Learner: c, Producer: "test", Stats: figures, Log: fixtures.Quiet(), Now: r.clock, Alarms: w.alarms, Commands: commands, OnInvalid: r.invalid,
 		},
 		By: r.by, Partition: w.fleet, Idle: r.idle, Most: r.most,
 		States: &KeyedStates{

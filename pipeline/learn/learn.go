@@ -42,6 +42,8 @@ type LearnConfig struct {
 	Learner         online.Config // with Dim 0: it follows from the features
 	SkipWhenBehind  bool
 	Alarms          transform.Alarms   // where changes of the stream go
+	Commands        *Commands          // nil: none are followed
+	Facts           *Facts             // what was accepted, for a replay; nil: nothing
 	Rejects         *reject.DeadLetter // how many unusable records are tolerated; nil = all, as in a replay
 	OnInvalid       reject.OnInvalid   // source.on_invalid. A row that the transform fills moves its series on, and is not learnt; at any it may stop
 	Series          modelkey.By        // the rows of one value, in a partition, are a series; of none: those of a partition
@@ -102,6 +104,7 @@ type Learn struct {
 	before     *snapshot.Snapshot // published by another writer before this learner began
 	unusable   Unusable
 	warmup     warmup
+	hearing    hearing
 
 	backlog     source.Offsets // as first found by this process
 	backlogSaid bool           // what is waited for was logged
@@ -117,6 +120,7 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (pipeline.Work, error) {
 	// The first model is not put off: behind a fast stream, a transform that waits for it would wait forever.
 	l.skip.measure(l.SkipWhenBehind && l.state.Snapshots > 0 && !l.young(), l.Lag)
 	defer l.dropSnapshot() // after an error; otherwise there is none
+	commanded := l.obey(ctx)
 	for i := range b.Messages {
 		if err := l.message(ctx, &b.Messages[i]); err != nil {
 			return pipeline.Work{}, err
@@ -140,7 +144,7 @@ func (l *Learn) Do(ctx context.Context, b source.Batch) (pipeline.Work, error) {
 	l.say(now)
 	moved := len(b.Messages) > 0 || l.sinceRows > 0 // an idle stream needs no second checkpoint
 	due := (l.CheckpointRows > 0 && l.sinceRows >= l.CheckpointRows) || (moved && l.CheckpointEvery > 0 && now.Sub(l.keptAt) >= l.CheckpointEvery)
-	if len(l.pending) == 0 && !due {
+	if len(l.pending) == 0 && !due && !commanded {
 		return pipeline.Work{}, nil
 	}
 	return l.work(ctx)
@@ -155,6 +159,7 @@ func (l *Learn) Finish(ctx context.Context) (pipeline.Work, error) {
 		return pipeline.Work{}, nil
 	}
 	if l.LearnRest {
+		l.acceptRest()
 		if err := l.learnRest(ctx); err != nil {
 			return pipeline.Work{}, err
 		}
@@ -219,7 +224,7 @@ func (l *Learn) Kept() {
 	failpoint.Here("learn.kept")
 	l.Stats.Snapshots.Add(uint64(l.published))
 	l.pending, l.published, l.sinceRows = nil, 0, 0
-	l.keptAt = l.Now()
+	l.keptAt, l.hearing.new = l.Now(), false
 	if l.Checkpoints != nil {
 		l.Stats.SetCheckpoint(l.keptAt)
 	}
@@ -263,9 +268,9 @@ func (l *Learn) rewind(ctx context.Context) (source.Offsets, error) {
 	case l.Checkpoints == nil:
 		return start, nil
 	case c == nil:
-		return start, l.adopt(ctx)
+		return start, errors.Join(l.adopt(ctx), l.hearing.begin(ctx, &l.LearnConfig))
 	}
-	if err := l.restore(c); err != nil {
+	if err := errors.Join(l.restore(c), l.hearing.begin(ctx, &l.LearnConfig)); err != nil {
 		return nil, err
 	}
 	failpoint.Here("restore.after")
@@ -282,13 +287,14 @@ func (l *Learn) reset(start source.Offsets) {
 	l.state = checkpoint.Checkpoint{ModelID: l.ModelID}
 	l.rejects = reject.Rejects{}
 	l.pending, l.published, l.sinceRows, l.thin, l.released, l.said = nil, 0, 0, 0, 0, passing{}
-	l.before, l.unusable = nil, Unusable{}
+	l.before, l.unusable, l.hearing = nil, Unusable{}, hearing{}
 	l.keptAt, l.shownAt = l.Now(), l.Now()
 }
 
 // message learns one message's rows and advances its offset.
 func (l *Learn) message(ctx context.Context, m *source.Message) error {
 	defer func() { l.offsets[m.Partition] = m.Offset + 1 }()
+	l.acceptBefore(m)
 	if m.Err != nil {
 		return l.reject(m, m.Err)
 	}
@@ -609,25 +615,6 @@ func (c *LearnConfig) passOver(r *reject.Rejects, m *source.Message, bad *source
 	}
 	c.Log.Warn("a record cannot be learnt from", "partition", m.Partition.String(), "offset", m.Offset, "error", bad.Err)
 	return c.Rejects.Allow(bad, c.inWindow(r, true))
-}
-
-// named stops at a feature of which none of the first messages has a number, while there is no model: it is misspelt or text, and there will
-// never be one.
-func (l *Learn) named(m *source.Message) error {
-	if l.state.Published > 0 {
-		return nil
-	}
-	if l.unusable.messages == 0 {
-		l.unusable.since = fmt.Sprintf("%s at offset %d", m.Partition, m.Offset)
-	}
-	l.unusable.read(&l.features, m.Record)
-	if err := l.unusable.never(); err != nil && l.unusable.messages >= neverThere {
-		return &reject.Stop{
-			Err:    fmt.Errorf("source.features has a name under which none of %d messages has a number, from %s on: %w", l.unusable.messages, l.unusable.since, err),
-			Remedy: "where newer messages have it, begin with them: `lca-stream offsets reset --to TIME` moves a learner that has no model yet, too",
-		}
-	}
-	return nil
 }
 
 // inWindow counts a message and returns how many of the last ones were rejected. A rewind begins with an empty

@@ -10,6 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/source"
@@ -32,6 +33,7 @@ type KeyedRange struct {
 	Wanted  func(id string) bool                                            // nil: all
 	Begin   func(id string, partition source.Partition) (RangeModel, error) // returns what takes the rows of a model
 	Log     *slog.Logger
+	Facts   map[string]*Facts // what was accepted, by id of the model
 
 	NoKey    uint64   // rows without a value
 	Unusable Unusable // messages that no model can be said of
@@ -59,6 +61,8 @@ type RangeModel interface {
 	Take(ctx context.Context, x []float64, ids []uint64) error
 	// Bytes is the memory that the model takes.
 	Bytes() int64
+	// Accept lets what was held be learnt.
+	Accept(*episode.Acceptance)
 	// NextPass is called between two passes over the same rows.
 	NextPass() error
 }
@@ -78,6 +82,8 @@ type RangeKey struct {
 	Unusable  Unusable // of its messages
 
 	place   rangePlace
+	of      source.Partition
+	facts   *Facts
 	plan    *minibatch.Features // nil: none of its messages could be read so far
 	ordinal int                 // of its next row
 	bytes   int64
@@ -197,7 +203,8 @@ func (k *KeyedRange) key(p source.Partition, value string) (*RangeKey, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &RangeKey{ID: id, Partition: at.partition, Model: model, place: at}
+	k.Facts[id].restart()
+	t := &RangeKey{ID: id, Partition: at.partition, Model: model, place: at, of: p, facts: k.Facts[id]}
 	k.models[at], k.order = t, append(k.order, t)
 	k.weigh(t)
 	return k.models[at], nil
@@ -225,6 +232,7 @@ func (k *KeyedRange) weigh(t *RangeKey) {
 func (k *KeyedRange) give(ctx context.Context, m *source.Message, touched []*RangeKey, of func(row int) *RangeKey) error {
 	var plans []*minibatch.Features
 	for _, t := range touched {
+		t.acceptUpTo(source.Offsets{t.of: m.Offset})
 		if err := k.choose(t, m); err != nil {
 			return err
 		}
@@ -320,6 +328,8 @@ func (k *KeyedRange) slice(ctx context.Context, plan *minibatch.Features, touche
 func (k *KeyedRange) NextPass() error {
 	k.pass++
 	for _, t := range k.order {
+		t.acceptUpTo(t.facts.rest())
+		t.facts.restart()
 		t.ordinal, t.Rows, t.Unusable = 0, 0, Unusable{}
 		if t.plan == nil {
 			continue
@@ -341,6 +351,7 @@ func (k *KeyedRange) Models() []*RangeKey {
 		return strings.Compare(a.place.value, b.place.value)
 	})
 	for _, t := range all {
+		t.acceptUpTo(t.facts.rest())
 		k.done[t.place] = true
 	}
 	k.models, k.order, k.bytes = map[rangePlace]*RangeKey{}, nil, 0
@@ -365,6 +376,15 @@ func (k *KeyedRange) Nothing() error {
 		}
 	}
 	return k.Unusable.nothing()
+}
+
+// acceptUpTo does what the live learner had done before it read on from these offsets.
+func (t *RangeKey) acceptUpTo(read source.Offsets) {
+	for a := t.facts.due(read); a != nil; a = t.facts.due(read) {
+		if t.Model != nil {
+			t.Model.Accept(a)
+		}
+	}
 }
 
 // Nothing returns the error for a value without a row that can be learnt from.

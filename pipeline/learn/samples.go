@@ -15,6 +15,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
@@ -208,6 +209,15 @@ func (r *LearnRange) forget() {
 	r.one.pending, r.one.published, r.one.state.Published, r.last = nil, 0, 0, nil
 }
 
+// Accept lets what was held be learnt.
+func (r *LearnRange) Accept(a *episode.Acceptance) {
+	if r.one.learner != nil {
+		r.one.learner.Borrow(r.scratch)
+		r.one.accept(a)
+		r.one.learner.Return(r.scratch)
+	}
+}
+
 // Bytes is about what the learner takes once it has seen many rows.
 func (r *LearnRange) Bytes() int64 {
 	if r.one.learner == nil {
@@ -259,6 +269,9 @@ func (r *SampleRange) Take(_ context.Context, x []float64, ids []uint64) error {
 	r.keep(x, ids, 0)
 	return nil
 }
+
+// Accept does nothing: all rows are taken.
+func (r *SampleRange) Accept(*episode.Acceptance) {}
 
 // Bytes is what the rows take.
 func (r *SampleRange) Bytes() int64 {

@@ -65,6 +65,9 @@ type KeyedLearn struct {
 	marked  []*keyedModel          // those whose rows say that they are to be saved
 	idle    idleModels
 	crowd   crowd
+	hearing hearing
+	obeyed  bool           // commands since the last put
+	noted   *savedCommands // that are pending
 
 	next    int64 // offset behind what was read
 	mark    int64 // rows below it never come again: it is where the start marker is
@@ -126,6 +129,9 @@ const (
 func (k *KeyedLearn) Do(ctx context.Context, b source.Batch) (pipeline.Work, error) {
 	k.skip.measure(k.SkipWhenBehind, k.Lag)
 	k.idle.read(k.Idle, k.Now, b.Messages)
+	if err := k.obey(ctx); err != nil {
+		return pipeline.Work{}, err
+	}
 	for first := 0; first < len(b.Messages); {
 		msgs := b.Messages[first:]
 		msgs = msgs[:k.sameCount(msgs)]
@@ -168,6 +174,7 @@ func (k *KeyedLearn) work() pipeline.Work {
 	k.noteCompared()
 	k.noteClock()
 	k.noteCrowd()
+	k.noteCommands()
 	failpoint.Here("checkpoint")
 	return pipeline.Work{Messages: k.pending, Commit: true, Mark: true, Next: source.Offsets{k.Partition: k.committable()}}
 }
@@ -217,6 +224,9 @@ func (k *KeyedLearn) Kept() {
 	if k.crowd.noted != nil {
 		k.States.cuts = k.crowd.noted
 	}
+	if k.noted != nil {
+		k.States.commands, k.hearing.new = k.noted, false
+	}
 	k.Stats.Snapshots.Add(uint64(k.made))
 	if len(k.saves) > 0 {
 		k.Stats.SetCheckpoint(k.Now())
@@ -227,6 +237,7 @@ func (k *KeyedLearn) Kept() {
 // drop forgets what was pending.
 func (k *KeyedLearn) drop() {
 	k.pending, k.saves, k.bytes, k.made, k.noting, k.idle.noted, k.crowd.noted = nil, nil, 0, 0, false, nil, nil
+	k.obeyed, k.noted = false, nil
 }
 
 // Rewind forgets all models, and returns the committed offset. The models come again with their rows.
@@ -240,7 +251,10 @@ func (k *KeyedLearn) Rewind(ctx context.Context) (source.Offsets, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.next = start[k.Partition]
+	k.next, k.hearing = start[k.Partition], hearing{next: k.States.commands.offsets()}
+	if err := k.hearing.begin(ctx, &k.LearnConfig); err != nil {
+		return nil, err
+	}
 	k.findStale()
 	k.watchIdle()
 	k.watchCrowd()

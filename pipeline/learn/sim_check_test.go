@@ -71,6 +71,7 @@ func (s *sim) check(t *testing.T, undisturbed map[bool]*oracle) {
 		}
 		s.checkRowAlarms(pipe, rare)
 		s.checkModelAlarms(t, pipe)
+		s.checkCommands(pipe)
 		if len(pipe.stopped) > 0 {
 			continue
 		}

@@ -234,7 +234,7 @@ func (m *simSink) write(msgs []sink.Message, claim source.Claim) error {
 	if t == nil {
 		t = s.simBroker.begin(m.id, simTimeout)
 	}
-	msgs = m.stateMistake(t, m.alarmMistake(t, msgs))
+	msgs = m.stateMistake(t, m.alarmMistake(t, m.commandMistake(msgs)))
 	m.wrote = true
 	for _, msg := range msgs {
 		at := source.Partition{Topic: msg.Topic, ID: msg.Partition}

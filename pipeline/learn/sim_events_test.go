@@ -47,6 +47,8 @@ type simWorld struct {
 	states bool        // transforms score the last rows of series
 	series modelkey.By // … which are these
 	link   int         // bytes of a transaction of a transform; 0: any number
+
+	commands bool // people accept episodes
 }
 
 // simTaking are the ways in which a world takes away what was not read yet.
@@ -57,7 +59,7 @@ var simHappenings = []string{
 	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
 	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
 	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "offsets forgotten", "offsets shown early", "offsets dropped", "models late", "metadata late", "checkpoint of a newer binary",
-	transform.AlarmDrift, transform.AlarmReturned, "score of the last rows", episode.Opened, "part of a batch",
+	transform.AlarmDrift, transform.AlarmReturned, "score of the last rows", episode.Opened, "part of a batch", "command", "fact",
 }
 
 func drawWorld(r *rand.Rand) simWorld {
@@ -92,7 +94,7 @@ func drawWorld(r *rand.Rand) simWorld {
 
 // plain reports whether what is learnt is what an undisturbed run learns, byte for byte.
 func (w *simWorld) plain() bool {
-	return w.inputs == 1 && !w.byClock && !w.grows && !w.producer && !w.latest && w.taking == "" && w.second == ""
+	return w.inputs == 1 && !w.byClock && !w.grows && !w.producer && !w.latest && w.taking == "" && w.second == "" && !w.commands
 }
 
 // produce writes some of the input, perhaps a part of it in a transaction that is aborted.
@@ -191,6 +193,9 @@ func (s *sim) disturb() {
 		s.happens("partition added", "")
 		topic := s.topics["events"]
 		topic.parts = append(topic.parts, &simPart{})
+	}
+	if s.commands && s.chance(20) {
+		s.command()
 	}
 	if s.lags && s.chance(8) {
 		s.lag()

@@ -63,4 +63,8 @@ var simMistakes = []struct {
 	{statesApart, `is not what version`, 1},
 	{noClock, `is not what version|records of rows are missing`, 1033},
 	{"states: kept over an abort", `is not what version`, 1},
+	{factsApart, `is not in the transaction of a checkpoint that has it`, 1},
+	{commandsAgain, `was followed again`, 1},
+	{commandsAhead, `was lost`, 1},
+	{noPositions, `is not in the transaction of a checkpoint that has it`, 1},
 }

@@ -131,6 +131,7 @@ func execute(t *testing.T, seed uint64, undisturbed map[bool]*oracle, mistake st
 		random := rand.New(rand.NewPCG(seed, 18))
 		w := drawWorld(random)
 		w.drawStates(seed, mistake)
+		w.drawCommands(seed, mistake)
 		s = newSim(w, random)
 		s.mistake = mistake
 		s.run()

@@ -44,6 +44,9 @@ func (l *Learn) saved() (*checkpoint.Checkpoint, error) {
 	c := l.state
 	c.Sequence++
 	c.Offsets, c.Slots, c.Digest, c.Owner = l.offsets, l.slots, l.digest(), l.Checkpoints.Owner
+	if !l.oneOfMany { // otherwise they are those of the partition
+		c.Commands = l.hearing.next
+	}
 	var err error
 	if c.Learner, err = l.learner.AppendBinary(nil); err != nil {
 		return nil, fmt.Errorf("pipeline: checkpoint: %w", err)
@@ -84,8 +87,8 @@ func (l *Learn) restore(c *checkpoint.Checkpoint) error {
 	}
 	l.learner, l.batcher, l.features = learner, batcher, minibatch.Features{Names: c.Features}
 	l.slots = c.Slots
-	l.state = *c
-	l.state.Learner, l.state.Batcher, l.state.Offsets = nil, nil, nil
+	l.state, l.hearing.next = *c, c.Commands
+	l.state.Learner, l.state.Batcher, l.state.Offsets, l.state.Commands = nil, nil, nil, nil
 	l.note()
 	return nil
 }

@@ -49,7 +49,8 @@ type KeyedStates struct {
 	id       string      // of the topic; "": not known
 	clock    *savedClock // at the offset that was committed last; nil: there is none
 	cuts     *savedCuts  // as of what was committed last; nil: there are none
-	compared string      // id of the topic whose models were compared with their snapshots
+	commands *savedCommands
+	compared string // id of the topic whose models were compared with their snapshots
 }
 
 // keyedState is where the newest checkpoint of a model is.
@@ -147,6 +148,7 @@ const (
 	noteCompared = "compared"   // see CompareAgain
 	noteClock    = "clock"      // a savedClock
 	noteCuts     = "cuts"       // savedCuts
+	noteCommands = "commands"   // savedCommands
 )
 
 // note is the record of a note.
@@ -183,6 +185,11 @@ func (t *KeyedStates) takeNote(r *source.Record) bool {
 		var s savedCuts
 		if t.cuts = nil; json.Unmarshal(r.Value, &s) == nil && s.Version == 1 {
 			t.cuts = &s
+		}
+	case noteCommands:
+		var s savedCommands
+		if t.commands = nil; json.Unmarshal(r.Value, &s) == nil && s.Version == 1 {
+			t.commands = &s
 		}
 	default:
 		return false

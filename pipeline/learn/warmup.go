@@ -178,6 +178,25 @@ func (p *Unusable) nothing() *reject.Stop {
 	return &reject.Stop{Err: fmt.Errorf("no rows to learn from"), Remedy: "see what the range holds with --dry-run or inspect"}
 }
 
+// named stops at a feature of which none of the first messages has a number, while there is no model: it is misspelt or text, and there will
+// never be one.
+func (l *Learn) named(m *source.Message) error {
+	if l.state.Published > 0 {
+		return nil
+	}
+	if l.unusable.messages == 0 {
+		l.unusable.since = fmt.Sprintf("%s at offset %d", m.Partition, m.Offset)
+	}
+	l.unusable.read(&l.features, m.Record)
+	if err := l.unusable.never(); err != nil && l.unusable.messages >= neverThere {
+		return &reject.Stop{
+			Err:    fmt.Errorf("source.features has a name under which none of %d messages has a number, from %s on: %w", l.unusable.messages, l.unusable.since, err),
+			Remedy: "where newer messages have it, begin with them: `lca-stream offsets reset --to TIME` moves a learner that has no model yet, too",
+		}
+	}
+	return nil
+}
+
 // WarnLeftOut warns if an empty source.features leaves out numbers of the first message. The choice stands from now on:
 // checkpoint and snapshots carry the names.
 func WarnLeftOut(log *slog.Logger, f minibatch.Features, leftOut []minibatch.Judgement) {
@@ -194,6 +213,8 @@ func WarnLeftOut(log *slog.Logger, f minibatch.Features, leftOut []minibatch.Jud
 // Restart begins another pass over the same rows: the model stays, the offsets go back. What is left of the pass before is
 // learnt at once, because the first rows do not follow the last ones.
 func (l *Learn) Restart(ctx context.Context, start source.Offsets) error {
+	l.acceptRest()
+	l.Facts.restart()
 	if l.learner != nil {
 		if err := l.learnRest(ctx); err != nil {
 			return err

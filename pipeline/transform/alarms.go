@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
@@ -47,6 +48,18 @@ func (a *Alarms) Message(event Alarm) sink.Message {
 	event.Time = source.Calendar(event.Time)
 	event.ModelID = a.ModelID
 	return a.record(a.ModelID, a.Partition, event)
+}
+
+// Accepted makes the record that a command about an episode was followed.
+func (a *Alarms) Accepted(fact *episode.Acceptance) sink.Message { return a.ofEpisode(fact.ID, fact) }
+
+// ofEpisode makes a record about an episode: all about those of a series are in one partition.
+func (a *Alarms) ofEpisode(id string, value any) sink.Message {
+	key, partition := episode.Key(id), a.Partition
+	if a.To != nil {
+		partition = a.To(key)
+	}
+	return a.record(key, partition, value)
 }
 
 // record is a message of the topic.

@@ -123,12 +123,7 @@ func (t *Transform) episodeID(model string, of source.Partition, series string, 
 
 // alarm is a record as a message; what it is part of ends with in.
 func (t *Transform) alarm(r *episode.Record, in *source.Message) sink.Message {
-	key := r.ID[:strings.LastIndexByte(r.ID, '/')]
-	partition := t.Alarms.Partition
-	if t.Alarms.To != nil {
-		partition = t.Alarms.To(key)
-	}
-	m := t.Alarms.record(key, partition, r)
+	m := t.Alarms.ofEpisode(r.ID, r)
 	if m.Time = in.Time; r.Time != nil {
 		m.Time = *r.Time
 	}

@@ -62,6 +62,9 @@ func grants(c *config.Config) []grant {
 	}
 	if c.Alarms.Topic != "" {
 		all = append(all, grant{"Write", "--topic", c.Alarms.Topic, false, "alarms"})
+		if c.Transform.Recent != config.RecentOff {
+			all = append(all, grant{"Read", "--topic", c.Alarms.Topic, false, "episodes that people accept"})
+		}
 	}
 	return append(all,
 		grant{"Read", "--group", c.Source.Group, false, "membership, and committing offsets"},
@@ -84,9 +87,6 @@ func writeGrants(w io.Writer, c *config.Config) error {
 	b.WriteString("# So that settings of topics are checked at the start:\n")
 	for _, want := range topics.Wanted(c) {
 		fmt.Fprintf(&b, "%s\n", grant{operation: "DescribeConfigs", resource: "--topic", name: want.Topic}.command(c))
-	}
-	if c.Alarms.Topic != "" {
-		fmt.Fprintf(&b, "# So that `lca-stream episodes` can read alarms, and what routes them:\n%s\n", grant{operation: "Read", resource: "--topic", name: c.Alarms.Topic}.command(c))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -14,12 +14,14 @@ func Command(p *app.Program) *cobra.Command {
 	return app.Group(
 		&cobra.Command{
 			Use:   "episodes",
-			Short: "List and show episodes: stretches of series that were unusual",
+			Short: "List, show and accept episodes: stretches of series that were unusual",
 			Long: `An episode is a stretch of a series that is unusual, from its first row to its last. A transform tells of each
-on alarms.topic: when it opens, now and then while it lasts, and when it is over.`,
+on alarms.topic: when it opens, now and then while it lasts, and when it is over. While one is open, the learner holds
+its rows back; accept says that they are normal.`,
 		},
 		listCommand(p),
 		showCommand(p),
+		acceptCommand(p),
 	)
 }
 

@@ -3,7 +3,6 @@ package episodes
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -35,20 +34,17 @@ columns that have changed, those that have changed most first. ` + "`lca-stream 
 		if err != nil {
 			return err
 		}
-		e := t.last[args[0]]
-		if e == nil {
+		r, err := t.record(topic, args[0])
+		if err != nil {
 			_, _ = io.WriteString(p.Stderr, t.passed())
-			return fmt.Errorf("%s tells of no episode %s: `lca-stream episodes list` shows those that there are", topic, terminal.Name(args[0]))
+			return err
 		}
+		e := t.last[args[0]]
 		if *asJSON {
 			_, err := p.Stdout.Write(append(bytes.Clone(e.value), '\n'))
 			return err
 		}
-		var r episode.Record
-		if err := json.Unmarshal(e.value, &r); err != nil {
-			return err
-		}
-		_, err = io.WriteString(p.Stdout, describe(&r, time.Since(e.at)))
+		_, err = io.WriteString(p.Stdout, describe(r, e.accepted, time.Since(e.at)))
 		return err
 	})
 }
@@ -65,12 +61,13 @@ var reasons = map[string]string{
 	episode.Returned:      "it was normal before, and is again",
 }
 
-// describe is an episode for people; age is that of its last record.
-func describe(r *episode.Record, age time.Duration) string {
+// describe is an episode for people; age is that of its last record, and a says that it was accepted.
+func describe(r *episode.Record, a *episode.Acceptance, age time.Duration) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", terminal.Line(r.Message))
 	fmt.Fprintf(&b, "id         %s\n", terminal.Name(r.ID))
 	fmt.Fprintf(&b, "state      %s; the last record is %s old\n", whyClosed(r), app.Age(age))
+	b.WriteString(acceptance(r, a))
 	fmt.Fprintf(&b, "series     %s: of partition %d of %s, group %s\n", seriesOf(r, terminal.Name), r.Partition, terminal.Name(r.Topic), terminal.Name(r.Group))
 	fmt.Fprintf(&b, "from       %s: its first row\n", place(r.From))
 	fmt.Fprintf(&b, "to         %s: its last unusual row%s\n", place(r.To), soFar(r))
@@ -83,6 +80,26 @@ func describe(r *episode.Record, age time.Duration) string {
 	fmt.Fprintf(&b, "model      %s, version %d\n", terminal.Name(r.ModelID), r.Version)
 	b.WriteString(causes(r))
 	return b.String()
+}
+
+// acceptance says whether it was accepted, or how it can be.
+func acceptance(r *episode.Record, a *episode.Acceptance) string {
+	switch {
+	case a == nil && r.Type == episode.Closed:
+		return ""
+	case a == nil:
+		return fmt.Sprintf("           if this is normal now: lca-stream episodes accept %s\n", terminal.Name(r.ID))
+	case a.Rows == nil:
+		return fmt.Sprintf("accepted   by %s at %s; the learner has not followed yet\n", terminal.Name(a.By), when(a.Time))
+	}
+	return fmt.Sprintf("accepted   by %s; the learner has followed at %s, and learns %s that it had held back\n", terminal.Name(a.By), when(a.Time), plural.Count(*a.Rows, "row"))
+}
+
+func when(at *time.Time) string {
+	if at == nil {
+		return "an unknown time"
+	}
+	return at.UTC().Format(time.RFC3339)
 }
 
 func whyClosed(r *episode.Record) string {

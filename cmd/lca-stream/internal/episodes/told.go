@@ -40,7 +40,8 @@ type told struct {
 // entry is an episode by its last record.
 type entry struct {
 	id        string
-	value     []byte // the record
+	value     []byte              // the record
+	accepted  *episode.Acceptance // the last one; nil: none
 	open      bool
 	seq       int
 	at        time.Time // of the record
@@ -49,7 +50,13 @@ type entry struct {
 }
 
 // size is about how many bytes of memory an entry takes.
-func (e *entry) size() int { return len(e.id) + len(e.value) + 200 }
+func (e *entry) size() int {
+	size := len(e.id) + len(e.value) + 200
+	if e.accepted != nil {
+		size += 2*len(e.id) + len(e.accepted.By) + len(e.accepted.Message) + 500
+	}
+	return size
+}
 
 // take takes what was fetched of a partition of the topic.
 func (t *told) take(of source.Partition, got *source.Fetched) {
@@ -70,6 +77,10 @@ func (t *told) pass(partition int32, offset int64, why error) {
 
 // add takes a record.
 func (t *told) add(partition int32, r *source.Record) {
+	if a, err := readAcceptance(r.Value); a != nil || err != nil {
+		t.accept(partition, r.Offset, a, err)
+		return
+	}
 	record, err := read(r.Value)
 	switch {
 	case errors.Is(err, errOther):
@@ -91,6 +102,7 @@ func (t *told) add(partition int32, r *source.Record) {
 	}
 	if before != nil {
 		t.bytes -= before.size()
+		e.accepted = before.accepted
 	}
 	if t.last == nil {
 		t.last = map[string]*entry{}
@@ -98,6 +110,19 @@ func (t *told) add(partition int32, r *source.Record) {
 	t.last[e.id] = e
 	if t.bytes += e.size(); t.bytes > 2*t.room {
 		t.forget()
+	}
+}
+
+// accept takes a record that says that an episode is normal. It is behind those of the episode, in their partition.
+func (t *told) accept(partition int32, offset int64, a *episode.Acceptance, err error) {
+	if err != nil {
+		t.pass(partition, offset, plainly(err))
+		return
+	}
+	if e := t.last[a.ID]; e != nil {
+		t.bytes -= e.size()
+		e.accepted = a
+		t.bytes += e.size()
 	}
 }
 
@@ -154,6 +179,15 @@ func read(value []byte) (*episode.Record, error) {
 		return nil, errors.New("it has no id")
 	}
 	return r, nil
+}
+
+// readAcceptance reads a command or a fact; nil: it is neither.
+func readAcceptance(value []byte) (*episode.Acceptance, error) {
+	a, err := episode.ReadAcceptance(value, episode.AcceptCommand)
+	if a == nil && err == nil {
+		a, err = episode.ReadAcceptance(value, episode.AcceptFact)
+	}
+	return a, err
 }
 
 // plainly says what is wrong with a record without the names of our types.

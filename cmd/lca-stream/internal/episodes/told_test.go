@@ -110,7 +110,10 @@ func TestOtherRecords(t *testing.T) {
 		`{"type":"episode_closed","id":"a","from":{"offset":1e300}}`:                  "its field from.offset is of type number",
 		`{"type":"episode_closed","id":"a","time":"a\u001b[31m"}`:                     "parsing time",
 		`{"type":"episode_closed"}`:                                                   "it has no id",
-		`{"type":"episode_accepted","id":"a"}`:                                        `its type is "episode_accepted", which this release does not know`,
+		`{"type":"episode_forgotten","id":"a"}`:                                       `its type is "episode_forgotten", which this release does not know`,
+		`{"type":"episode_accept","id":"a"}`:                                          "it names no episode or no model",
+		`{"type":"episode_accepted","id":"a","model_id":"m"}`:                         "it does not say which command was followed, or where",
+		`{"type":"episode_accept","id":"a","model_id":"m","rows":"many"}`:             "its field rows is of type string",
 		`{"type":"episode_opened","id":"` + strings.Repeat("a", 1<<20) + `","seq":1}`: "1048617 bytes are no record of an episode",
 	} {
 		w := topic{t: t, told: told{room: room}}
@@ -177,8 +180,59 @@ vib_x    up         3.96     4.96     at the first row
 motor c  quiet      unknown  unknown  3 rows before the first
 before: the mean of the series when the episode opened; now: that of its rows; onset: when the column changed
 `
-	if got := describe(&r, 90*time.Minute); got != want {
+	if got := describe(&r, nil, 90*time.Minute); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	r.Type, r.Reason = episode.Opened, nil
+	if got := describe(&r, nil, 0); !strings.Contains(got, " old\n           if this is normal now: lca-stream episodes accept default/0/PRESS-07/17956.2\nseries ") {
+		t.Errorf("an open one:\n%s", got)
+	}
+}
+
+// An episode that was accepted says by whom, whether the learner has followed, and what it learns; whatever else is told of it later.
+func TestAccepted(t *testing.T) {
+	w := topic{t: t, told: told{room: room}}
+	w.write(1, time.Hour, "m/1/~/7.0", episode.Opened, 0)
+	r, err := w.record("alarms", "m/1/~/7.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(a *episode.Acceptance) {
+		value, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.raw(1, time.Hour, string(value))
+	}
+	r.ModelID, r.Group, r.Topic = "m", "g", "events"
+	a := command(r, "an\xffna", now)
+	if a.To != nil || a.Message != "partition 0: an\ufffdna says that what it shows is normal, from offset 0, row 0 on" {
+		t.Errorf("%+v", a)
+	}
+	write(a)
+	said := func() string { return acceptance(r, w.last[r.ID].accepted) }
+	if got := said(); got != "accepted   by an\ufffdna at 2026-05-10T12:00:00Z; the learner has not followed yet\n" {
+		t.Errorf("%q", got)
+	}
+	rows := 840
+	fact := *a
+	fact.Type, fact.Command, fact.At, fact.Rows = episode.AcceptFact, &episode.Position{Partition: 1, Offset: 2}, map[int32]int64{0: 17}, &rows
+	write(&fact)
+	w.write(1, time.Hour, "m/1/~/7.0", episode.Closed, 1)
+	if got := said(); got != "accepted   by an\ufffdna; the learner has followed at 2026-05-10T12:00:00Z, and learns 840 rows that it had held back\n" {
+		t.Errorf("%q", got)
+	}
+	fact.ID = "m/1/~/8.0"
+	write(&fact) // of an episode that is no longer on the topic
+	if some, notes := w.shown("alarms", true, now); len(some) != 1 || notes != "" || w.others != 0 {
+		t.Errorf("%d, %q", len(some), notes)
+	}
+	r.Type, r.To.Time = episode.Closed, &now
+	if a := command(r, "anna", now); a.To == nil || a.To.Time != &now || !strings.HasSuffix(a.Message, "from offset 0, row 0 to 2026-05-10T12:00:00Z, offset 0, row 0") {
+		t.Errorf("%+v", a)
+	}
+	if _, err := w.record("alarms", "m/1/~/9.0"); err == nil || !strings.Contains(err.Error(), "alarms tells of no episode m/1/~/9.0") {
+		t.Error(err)
 	}
 }
 

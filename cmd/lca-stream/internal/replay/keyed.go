@@ -92,6 +92,7 @@ func (r *replay) newKeyedReplay() (*keyedReplay, error) {
 	}
 	k.stage = &learn.KeyedRange{
 		By: c.Model.By, Base: c.Snapshot.ModelID, Columns: c.Source.Features, Memory: min(int64(c.Model.Memory), app.MemoryLimit(c.Memory, r.log)/2), Begin: k.begin, Log: r.log,
+		Facts: r.facts,
 		Part: func(p source.Partition) int32 {
 			if len(r.flags.inputs) > 0 { // files are one after the other
 				return 0

@@ -37,6 +37,7 @@ type replayFlags struct {
 	inputs    []string
 	output    string
 	modelID   string
+	live      string // the id of the live learner's model, or what its models' ids begin with
 	batch     batchFlags
 	tune      bool
 	dryRun    bool
@@ -116,7 +117,8 @@ func Command(p *app.Program) *cobra.Command {
 			if err := f.checkKeyed(cfg); err != nil {
 				return err
 			}
-		} else if f.modelID != "" {
+		}
+		if f.live = cfg.Snapshot.ModelID; f.modelID != "" && !cfg.Model.By.Keyed() {
 			cfg.Snapshot.ModelID = f.modelID
 		}
 		err = runReplay(ctx, p, cfg, f)
@@ -321,7 +323,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 		Start:      func(context.Context, source.Offsets) (source.Offsets, error) { return r.start, nil },
 		OnSnapshot: func(s *snapshot.Snapshot) { last = s },
 		Stats:      r.stats, Log: r.log, Now: time.Now,
-		CheckpointRows: 1 << 62,
+		CheckpointRows: 1 << 62, Facts: r.facts[r.flags.live],
 	}}
 	switch invalid := r.config.Source.OnInvalid; {
 	case invalid == reject.ImputeRow, invalid == reject.RejectRow && len(r.flags.inputs) == 0: // as the live learner; files have no messages to set aside
@@ -375,10 +377,11 @@ type replay struct {
 	system     *system.System // nil without Kafka
 	source     pipeline.Source
 	start, end source.Offsets
-	rows       int64    // rows in the range; 0 if not known beforehand
-	must       []string // features that the rows must have for the snapshot to be published; nil: any
-	messages   int64    // messages in the range, counting the gaps that compaction and transactions left
-	sampled    bool     // one in --every of it is read, in stretches, instead of one minibatch in --every learnt
+	rows       int64                   // rows in the range; 0 if not known beforehand
+	facts      map[string]*learn.Facts // what was accepted, by id of the live model
+	must       []string                // features that the rows must have for the snapshot to be published; nil: any
+	messages   int64                   // messages in the range, counting the gaps that compaction and transactions left
+	sampled    bool                    // one in --every of it is read, in stretches, instead of one minibatch in --every learnt
 
 	tuning *Tuning // with --tune
 }
@@ -443,7 +446,7 @@ func (r *replay) openRange(ctx context.Context) error {
 		return err
 	}
 	r.source = merged
-	return nil
+	return r.readFacts(ctx)
 }
 
 // replayGather is how much one Read of a partition gathers: a replay has no latency to keep, so that few large

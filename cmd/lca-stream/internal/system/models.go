@@ -438,7 +438,7 @@ func (s *Models) LearnStage(ctx context.Context, warm *snapshot.Snapshot) (*lear
 		CheckpointRows: max(checkpointRows, c.Snapshot.EveryRows), CheckpointEvery: max(checkpointEvery, c.Snapshot.Every),
 		Columns: c.Source.Features, Learner: learner, SkipWhenBehind: c.LCA.SkipWhenBehind,
 		Alarms: alarms, Rejects: &rejects, OnInvalid: c.Source.OnInvalid, Series: SeriesOf(c), Producer: app.Producer(),
-		Checkpoints: s.Checkpoints(), Newest: s.newestVersion,
+		Checkpoints: s.Checkpoints(), Newest: s.newestVersion, Commands: s.commands(),
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			to := source.LatestStable
 			if settled {

@@ -173,7 +173,7 @@ function episodes(s) {
   const e = s.episodes, all = e ? e.open.concat(e.closed) : [], most = 12;
   $('card-episodes').hidden = !e;
   if (!e) return;
-  put('episodes-about', (e.count ? `${whole(e.count)} open` : 'none is open') + `, ${whole(e.opened)} opened by this process; ` + 'stretches in which a series is unusual; lca-stream episodes show ID has more of each');
+  put('episodes-about', (e.count ? `${whole(e.count)} open` : 'none is open') + `, ${whole(e.opened)} opened by this process; ` + 'stretches in which a series is unusual; lca-stream episodes show ID has more of each, episodes accept ID says that it is normal now');
   const timed = all.filter(r => r.from.time), now = Date.now(), end = r => r.type === 'episode_closed' ? Date.parse(r.to.time) : now;
   const first = Math.min(now - 3600e3, ...timed.map(r => Date.parse(r.from.time))), last = Math.max(now, ...timed.map(end));
   const x = t => 10 + (t - first) / (last - first) * 980, day = t => last - first > 864e5 ? new Date(t).toLocaleDateString('en-GB') + ' ' + clock(t) : clock(t);
@@ -187,7 +187,7 @@ function episodes(s) {
   hover(svg, timed.map(r => ({ x: x((Date.parse(r.from.time) + end(r)) / 2), y: 13, text: r.message })));
   $('episodes').replaceChildren(...all.slice(0, most).map(r => {
     const li = document.createElement('li'), what = document.createElement('small'), why = document.createElement('div');
-    what.textContent = (r.type === 'episode_closed' ? '' : 'open: ') + r.message; what.title = r.id;
+    what.textContent = (r.type === 'episode_closed' ? '' : 'open: ') + r.message; what.title = r.type === 'episode_closed' ? r.id : `normal now? lca-stream episodes accept ${r.id}`;
     why.append(...r.causes.slice(0, 4).map(c => { const chip = document.createElement('span'); chip.className = 'chip'; chip.textContent = `${c.feature} ${c.direction}, ${short(c.before)} → ${short(c.now)}`; return chip }));
     li.append(what, why);
     return li;

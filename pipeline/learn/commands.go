@@ -1,0 +1,117 @@
+package learn
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"time"
+
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// Commands are what people say of episodes, on the topic of alarms: that what a series shows is normal. A learner looks for them between two batches. How far it
+// has followed them is part of its checkpoint, so that after a crash none is lost, and none followed twice.
+type Commands struct {
+	Topic string
+	Owner checkpoint.Owner                              // other pipelines may use the topic, too
+	Ends  func(context.Context) (source.Offsets, error) // the last stable offset of each partition of the topic, perhaps of a moment ago
+	Open  func(ctx context.Context, p source.Partition, from int64) (checkpoint.TopicReader, error)
+}
+
+const (
+	hearFor   = 10 * time.Second // at a time, before learning goes on
+	hearAgain = 30 * time.Second // after an error
+)
+
+// hearing is how a stage follows its Commands.
+type hearing struct {
+	next  source.Offsets // commands before are followed
+	new   bool           // no checkpoint says so
+	fault time.Time      // when they could not be read
+}
+
+// begin has it begin at the end of the topic, where no checkpoint says how far commands were followed: a model without a checkpoint has no episodes.
+func (h *hearing) begin(ctx context.Context, c *LearnConfig) error {
+	if c.Commands == nil {
+		return nil
+	}
+	for p := range h.next {
+		if p.Topic == c.Commands.Topic {
+			return nil
+		}
+	}
+	ends, err := c.Commands.Ends(ctx)
+	h.next, h.new = ends, err == nil
+	return err
+}
+
+// hear returns the commands since it was called last. What cannot be read now is read later, and the learner does not stop for that.
+func (h *hearing) hear(ctx context.Context, c *LearnConfig) (all []*episode.Acceptance) {
+	if c.Commands == nil || c.Now().Sub(h.fault) < hearAgain {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, hearFor)
+	defer cancel()
+	ends, err := c.Commands.Ends(ctx)
+	if err == nil {
+		all, err = h.upTo(ctx, c, ends)
+	}
+	if err != nil {
+		h.fault = c.Now()
+		c.Log.Warn("what people accept cannot be read: it is followed as soon as it can be, and learning goes on", "topic", c.Commands.Topic, "error", err,
+			"remedy", "give the learner READ on the topic: `lca-stream doctor --acls` lists who needs what")
+	}
+	return all
+}
+
+// upTo reads what is before some ends.
+func (h *hearing) upTo(ctx context.Context, c *LearnConfig, ends source.Offsets) (all []*episode.Acceptance, err error) {
+	if maps.Equal(h.next, ends) {
+		return nil, nil
+	}
+	next := source.Offsets{}
+	for p := range ends {
+		next[p] = h.next[p] // a partition that was added is read from its beginning
+	}
+	h.next = next
+	for _, p := range ends.Partitions() {
+		if next[p] > ends[p] { // the topic was made again, or has lost its end: what is there may have been followed
+			next[p] = ends[p]
+		}
+		found, fault := c.Commands.read(ctx, c.Log, p, ends[p], next)
+		all, err = append(all, found...), errors.Join(err, fault)
+	}
+	return all, err
+}
+
+// read reads the commands of a partition before an offset, and moves its position on.
+func (k *Commands) read(ctx context.Context, log *slog.Logger, p source.Partition, end int64, next source.Offsets) (all []*episode.Acceptance, err error) {
+	if next[p] >= end {
+		return nil, nil
+	}
+	r, err := k.Open(ctx, p, next[p])
+	if err != nil {
+		return nil, err
+	}
+	for next[p] < end {
+		got, err := r.Fetch(ctx)
+		if err != nil {
+			return all, err
+		}
+		for _, r := range got.Records {
+			a, err := episode.ReadAcceptance(r.Value, episode.AcceptCommand)
+			switch {
+			case err != nil:
+				log.Warn("a command on the topic of alarms is passed over", "partition", p.String(), "offset", r.Offset, "error", err)
+			case a != nil && a.Group == k.Owner.Group && a.Topic == k.Owner.Topic:
+				a.Command = &episode.Position{Partition: p.ID, Offset: r.Offset}
+				all = append(all, a)
+			}
+		}
+		next[p] = got.Next
+	}
+	return all, nil
+}
