@@ -46,7 +46,7 @@ class Cause:
         long = np.where(np.isnan(series.m2), e.c, series.m2)
         short = np.where(np.isnan(series.m2), e.c, series.m1)
         self.before = long if steps.slow is None else np.where(np.isnan(steps.slow), long, steps.slow)
-        self.noise, self.square, self.mean = np.full(d, np.nan), np.zeros(d), np.zeros(d)
+        self.noise, self.square, self.mean, self.strange = np.full(d, np.nan), np.zeros(d), np.zeros(d), np.zeros(d)
         self.onset = [began(x, s, l, max(LEAST * scale, v)) for x, s, l, scale, v in zip(series.x, short, long, e.s, e.mean[2 * d:])]
 
     def step(self, e, series, steps):
@@ -60,18 +60,24 @@ class Cause:
         follow = lambda m, v: np.where(known, halves(m + weight * (v - m)), m)
         self.noise = np.where(known, follow(np.where(new, 0, self.noise), noise), self.noise)
         self.square, self.mean = follow(self.square, u * u), follow(self.mean, u)
+        self.strange = follow(self.strange, self.residual(e, series) ** 2)
         with np.errstate(invalid="ignore"):
             moved = known & ((np.abs(u) * e.s > 3 * np.maximum(typical, least)) | (noise > 3))
         self.onset = [self.rows - 1 if o is None and m else o for o, m in zip(self.onset, moved)]
 
+    def residual(self, e, series):
+        """How far each column is from what the others tell of it; in the first row, the short means."""
+        x, f = (series.m1, e.triangles[0][: e.d, : e.d]) if self.rows == 1 else (series.x, e.triangles[2])
+        return f.T @ (f @ np.nan_to_num((x - self.before) / e.s)) / np.sqrt((f * f).sum(0))
+
     def ranked(self, e, features):
-        """All columns with a value in the episode, those that have changed most first."""
+        """All columns with a value in the episode, those that have changed most first; where none has by itself, those that do not fit the others."""
         all, spread = [], np.sqrt((np.linalg.inv(e.triangles[1]) ** 2).sum(1))
         for k in np.flatnonzero(~np.isnan(self.noise)):
             noise, mean, rms = self.noise[k], self.mean[k], math.sqrt(self.square[k])
             typical = e.mean[2 * e.d + k] / e.s[k]  # in scales
             one = {"feature": short(features[k]), "before": self.before[k], "now": self.before[k] + mean * e.s[k], "onset": self.onset[k] or 0,
-                   "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "scale": e.s[k]}
+                   "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "scale": e.s[k], "strange": self.strange[k]}
             below = (1 - noise) * typical / spread[k]
             if noise < 0.1 and typical > LEAST and below > 3:
                 one.update(rank=one["rank"] + 1.5 * math.log1p(below), direction="quiet", onset=0)
@@ -80,6 +86,10 @@ class Cause:
             else:
                 one["direction"] = "down" if mean < 0 else "up"
             all.append(one)
+        own = max((math.inf if one["direction"] == "quiet" else one["rank"] for one in all), default=0)
+        if own < 2.5 + 0.5 / math.sqrt(self.rows) and max((one["strange"] for one in all), default=0) > 1.75**2:
+            for one in all:
+                one["rank"] = math.sqrt(one["strange"])
         return sorted(all, key=lambda one: -one["rank"])
 
 

@@ -65,9 +65,10 @@ class Model:
         if self.BG.shape[1] != int(meta["lca.d_gaussian"]):
             raise ValueError(f"{self.BG.shape[1]} gaussian directions, metadata say {meta['lca.d_gaussian']}")
         # All Parzen directions are below the cut, all Gaussian ones beyond it. It is at 1, or beyond while the pool fills; a direction
-        # changes sides only beyond 0.98 and 1.02 of it, so as not to flicker.
+        # changes sides only beyond 0.98 and 1.02 of it, so as not to flicker. Where preset density has found that one Gaussian is as good, all are Gaussian.
         below, beyond = value[kind == "parzen"], value[kind == "gaussian"]
-        if meta.get("lca.kind") != "lca" and ((beyond < 0.98).any() or below.max(initial=0) > beyond.min(initial=np.inf)):
+        single = "lca.choice" in meta and not len(below)
+        if meta.get("lca.kind") != "lca" and not single and ((beyond < 0.98).any() or below.max(initial=0) > beyond.min(initial=np.inf)):
             raise ValueError("a direction is in the wrong part for its eigenvalue")
         self.neighbours = rows_of(neighbours["x"], self.d).astype(np.float64)
         if int(meta["lca.format"]) == 1:

@@ -521,13 +521,35 @@ class Reasons(unittest.TestCase):
 
 
 class Causes(unittest.TestCase):
-    def test_ranked(self):
-        """A column that went up by five scales, one that became noisy, and a steady one that has stopped."""
-        rng = np.random.default_rng(2)
-        e = recent.Evaluator(json.dumps({
+    def evaluator(self):
+        return recent.Evaluator(json.dumps({
             "settled": True, "learnt": 100, "accepted": [], "constant": [], "scores": {"low": 0, "bins": 0, "sum": 0}, "first": {"low": 0, "bins": 0, "sum": 0}, "tail": OLD.tail}), 4,
             np.array([*[10.0, 20, 30, 40], *[2.0] * 4, *[10.0, 20, 30, 40] * 2, *[1.4] * 4, *[10.0, 20, 30, 40]]),
             np.array([v for p in (12, 4, 4) for r in np.eye(p) * 20 for v in r[: int(np.argmax(r)) + 1]]))
+
+    def test_relation(self):
+        """Two columns that went together, and no longer do, each in its range."""
+        rng, e = np.random.default_rng(3), self.evaluator()
+        c = np.eye(4)
+        c[1, 3] = c[3, 1] = 0.98
+        f = np.linalg.inv(np.linalg.cholesky(c))
+        e.triangles[0][:4, :4], e.triangles[2] = f, f
+        series, steps, cause = recent.Series(4), causes.Steps(4), None
+        for i in range(430):
+            u = rng.normal(size=4) * [1, 0.1, 1, 0.1] + rng.normal() * np.array([0, 1, 0, 1 if i < 400 else -1])
+            series.score(e, e.c + 2 * u)
+            if i >= 400:
+                cause = cause or causes.Cause(e, series, steps)
+                cause.step(e, series, steps)
+            else:
+                steps.step(e, series)
+        got = cause.ranked(e, ["a", "b", "c", "d"])
+        self.assertEqual({c["feature"] for c in got[:2]}, {"b", "d"})
+        self.assertTrue(got[1]["rank"] > 1.75 and got[2]["rank"] < 1.5, got)
+
+    def test_ranked(self):
+        """A column that went up by five scales, one that became noisy, and a steady one that has stopped."""
+        rng, e = np.random.default_rng(2), self.evaluator()
         series, steps, cause = recent.Series(4), causes.Steps(4), None
         for i in range(600):
             x = rng.normal(size=4) * 2 + e.c

@@ -498,6 +498,8 @@ def note_unseen(dead, inputs, models, options, r):
 def follow(source, chosen, options, r):
     """Moves the series of a message on that has no output."""
     of, x = r.partitions[source["partition"]], model.features_of(table_of(source["value"], options), chosen.features)
+    if x is None:  # no row of it has all features
+        return
     for i in np.flatnonzero(~unusable(x, options)):
         one = of.hear(series_of(source, options), source["offset"], chosen)
         score, p = one.rows.score(chosen.recent, x[i])
