@@ -205,7 +205,7 @@ func (l *Learner) judge(series []*Series) {
 			if l.learnt >= heldAfter {
 				series[i].hold.follow(score, l.held, e)
 			}
-			far = share > heldFar && l.learnt >= heldAfter && (!l.settled && !l.normal || l.settled && series[i].run.far(l.held))
+			far = share > heldFar && l.learnt >= heldAfter && (l.settled || !l.normal)
 			if held = far && series[i].run.held(l.learnt); !held {
 				others = append(others, score)
 			}

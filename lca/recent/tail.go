@@ -16,9 +16,9 @@ const (
 	fewPeaks   = 10
 	censored   = 0.25 // of the peaks, the highest, count as if they were all as high as the least of them
 
-	// A run whose peak is among the highest heldShare, and that goes on for more than heldFrom rows, is none that the stream makes by itself, until it
-	// has gone on for heldReach rows.
-	heldShare = 0.125
+	heldShare = 0.125 // of the peaks: the highest may be none that the stream makes by itself
+
+	// Far rows of a run that goes on for more than heldFrom rows are none that the stream makes by itself, until it has gone on for heldReach rows.
 	heldFrom  = 60
 	heldReach = peaksReach
 )
@@ -76,7 +76,7 @@ func (t Tail) beyond(h float64) float64 {
 	return t.Share*math.Pow(1+over/(m*t.Light), -m) + (1-t.Share)*math.Pow(1+(h-t.Above)/(m*t.Heavy), -m)
 }
 
-// held is the peak from which on a long run is none that the stream makes by itself.
+// held is the peak from which on a run may be none that the stream makes by itself.
 func (t Tail) held() float64 {
 	if t.Peaks < 2 {
 		return math.Inf(1)
@@ -99,9 +99,6 @@ type run struct {
 	quiet int     // rows below the start since the last above it
 	rows  uint32  // since it began
 }
-
-// far reports whether the run has a peak from which on a long one is none that the stream makes by itself.
-func (r *run) far(level float64) bool { return r.peak+leastScore > level }
 
 // held reports whether the run is none that the stream makes by itself; learnt are all rows of the stream, with its own: what has lasted for three times as
 // long as all before is what the stream is.
