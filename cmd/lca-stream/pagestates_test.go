@@ -7,7 +7,7 @@ import (
 )
 
 // twoEpisodes changes an answer to that of a process that tells episodes; the demo has no topic for them.
-const twoEpisodes = `episodes: {count: 1, opened: 2,
+const twoEpisodes = `episodes: {count: 1, opened: 2, traces: {'m/0/press 7/5.0': [[4, 4.5, 5, 4.9], [.5, null, .5]]},
 	open: [{type: 'episode_updated', id: 'm/0/press 7/5.0', message: 'press 7: vib_x went up at 10:14; 840 rows so far', rows: 840, from: {time: new Date(Date.now() - 6e5).toISOString()}, to: {time: null}, causes: [{feature: 'vib_x', direction: 'up', before: 3.96, now: 4.961}, {feature: 'motor', direction: 'quiet', before: null, now: 0.5}]}],
 	closed: [{type: 'episode_closed', id: 'm/0/press 1/1.0', message: 'press 1: vib_y became noisy', rows: 40, from: {time: new Date(Date.now() - 9e5).toISOString()}, to: {time: new Date(Date.now() - 8e5).toISOString()}, causes: []}]}`
 
@@ -33,7 +33,7 @@ func withoutEmptyCards(t *testing.T, b *browser) {
 		"after a restart":      {`learner: { ...latest.learner, rows: 69800, curve: [] }`, `#card-curve`, `#card-warmup`, `69,800 rows learnt, none or few of them since the start`},
 		"collecting rows":      {`learner: undefined, model: undefined, scatter: undefined, history: [], scores: [], warmup: {rows: 58, wanted: 200, reason: 'rows with a null: 2'}`, `#card-warmup`, `#card-rows`, `58 of 200 rows collected; rows with a null: 2`},
 		"alone in its group":   {`members: 1, instances: [{name: 'pump-0', host: '10.0.0.1', partitions: [0, 1, 2], this: true}]`, `#card-rows`, `#card-instances`, ``},
-		"episodes":             {twoEpisodes, `#card-episodes`, `#card-warmup`, `open: press 7: vib_x went up at`},
+		"episodes":             {twoEpisodes, `#card-episodes, .chip .spark`, `#card-warmup`, `open: press 7: vib_x went up at`},
 		"three instances":      {threeInstances, `#card-instances`, `#card-warmup`, `another program: its rows are not whitened`},
 		"many models":          {`models: 60, model: undefined, passed_records: {no_model: 12345}`, `#no-model`, `#card-learnt, .tile:has(#gain), .tile:has(#age), .tile:has(#version)`, `12,345`},
 		"without a broker":     {`ready: {ready: false, reason: 'no broker has answered for 12s'}, summary: 'Not working: no broker has answered for 12s.', last_error: {time: '2026-11-22T12:00:00Z', text: 'retrying: refused'}`, `#trouble`, `#card-warmup`, `retrying: refused`},

@@ -25,6 +25,7 @@ type Episodes struct {
 	open   []episode.Record         // as they were said last
 	closed []episode.Record         // the last ones
 	said   map[string]uint64        // by reason
+	traces map[string]*Trace        // of open ones that are shown, by id
 }
 
 // Say takes what was said of episodes of a partition, and how many are open there now.
@@ -51,6 +52,7 @@ func (e *Episodes) say(r *episode.Record) {
 		e.said[*r.Reason]++
 		if at >= 0 {
 			e.open = slices.Delete(e.open, at, at+1)
+			delete(e.traces, r.ID)
 		}
 		if len(e.closed) == mostClosedShown {
 			e.closed = slices.Delete(e.closed, 0, 1)

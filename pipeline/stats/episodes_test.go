@@ -43,3 +43,36 @@ func TestEpisodesOfPartitions(t *testing.T) {
 		t.Errorf("after a rebalance: %d open, %v", count, shown)
 	}
 }
+
+// TestTraces holds that the trace of an open episode spans all its samples in a bounded number of points, and is gone with it.
+func TestTraces(t *testing.T) {
+	var e Episodes
+	of := source.Partition{Topic: "events"}
+	one := episode.Record{Type: episode.Opened, ID: "m/0/a/1.0", Topic: "events"}
+	e.Say(of, []episode.Record{one}, 1)
+	for i := range 10_000 {
+		e.Trace(one.ID, []float64{float64(i), -float64(i)})
+		e.Trace("another", []float64{1})
+	}
+	points := e.Traces()[one.ID]
+	if len(points) != 2 || len(e.Traces()) != 1 {
+		t.Fatal(points)
+	}
+	for k, all := range points {
+		sign := 1 - 2*float64(k)
+		if n := len(all); n < mostTraced || n > 2*mostTraced || sign*all[0] > 300 || sign*all[n-1] < 9700 {
+			t.Errorf("column %d: %d points from %v to %v", k, n, all[0], all[n-1])
+		}
+		for i := 1; i < len(all); i++ {
+			if step := sign * (all[i] - all[i-1]); step < 1 || step > 300 {
+				t.Errorf("column %d: point %d is %v behind the one before", k, i, step)
+			}
+		}
+	}
+	reason := episode.Usual
+	one.Type, one.Reason = episode.Closed, &reason
+	e.Say(of, []episode.Record{one}, 0)
+	if len(e.Traces()) > 0 || len(e.traces) > 0 {
+		t.Error("the trace of an episode that is closed is kept")
+	}
+}

@@ -139,6 +139,20 @@ func (t *Transform) openEpisodes(of source.Partition) []episode.Record {
 	return all
 }
 
+// trace tells the page how the columns that open episodes name first are now, and not yet those of episodes that the process has taken over.
+func (t *Transform) trace() {
+	var now [tracedCauses]float64
+	for _, one := range t.series.open {
+		values := now[:0]
+		for _, k := range one.traced {
+			values = append(values, one.Short[k])
+		}
+		if len(values) > 0 {
+			t.Stats.Episodes.Trace(t.episodeID(one.model, t.from, one.name, one.episode.From), values)
+		}
+	}
+}
+
 // clock moves the clock of the partition on by the messages of a part.
 func (t *Transform) clock(all []source.Message) {
 	if t.rates == nil || t.placeOf != nil {

@@ -110,7 +110,11 @@ func (t *Transform) watch(w *encode.Whitened) {
 			if say == episode.Opened {
 				one.learnt = e.Learnt
 			}
-			one.causes = causesOf(cmp.Or(cause, one.cause).Ranked(e, namedCauses), w.Features)
+			changes := cmp.Or(cause, one.cause).Ranked(e, namedCauses)
+			one.causes, one.traced = causesOf(changes, w.Features), one.traced[:0]
+			for _, c := range changes[:min(len(changes), tracedCauses)] {
+				one.traced = append(one.traced, c.Column)
+			}
 			t.series.say(one, say, "", t.model.ModelID, t.model.Version, r.places[i].Time)
 		}
 		if one.cause = cause; one.episode.Watch.Open {
@@ -137,6 +141,9 @@ func (t *Transform) level(rate float64) episode.Level {
 	}
 	return c.Level
 }
+
+// tracedCauses is of how many columns the page draws how they have gone.
+const tracedCauses = 3
 
 // namedCauses is the largest number of columns that a record of an episode names.
 const namedCauses = 16

@@ -160,6 +160,7 @@ func (t *Transform) Kept() {
 	t.counts.keep(t.Stats, t.DeadLog, t.Now())
 	if t.rates != nil && t.States != nil {
 		t.Stats.Episodes.Say(t.from, t.records, len(t.series.open))
+		t.trace()
 	}
 	t.forget()
 }

@@ -53,6 +53,8 @@ type Episodes struct {
 	Opened uint64           `json:"opened"` // by this process
 	Open   []episode.Record `json:"open"`   // at most 200, the newest first
 	Closed []episode.Record `json:"closed"` // the last 50, the newest first
+
+	Traces map[string][][]Rough `json:"traces"` // of open ones, by id: how the columns that are named first have gone since, as far as this process has seen it
 }
 
 // Names are what the pipeline of this process works on. What it does not have is empty.
@@ -99,6 +101,20 @@ type Learner struct {
 	Still     []string `json:"constant_features"` // their names, at most stillMost
 	PassRows  Number   `json:"pass_rows"`
 	Curve     []Point  `json:"curve"`
+}
+
+func traces(all map[string][][]float64) map[string][][]Rough {
+	out := map[string][][]Rough{}
+	for id, columns := range all {
+		for _, points := range columns {
+			rough := make([]Rough, len(points))
+			for i, v := range points {
+				rough[i] = Rough(v)
+			}
+			out[id] = append(out[id], rough)
+		}
+	}
+	return out
 }
 
 // Point is one point of the NLL curve.
@@ -193,6 +209,7 @@ func build(c Config, past *timeline, started time.Time) *Status {
 	if said := s.Episodes.Said(); said != nil {
 		e := &Episodes{Opened: said[stats.EpisodeOpened], Closed: s.Episodes.Closed()}
 		e.Count, e.Open = s.Episodes.Open()
+		e.Traces = traces(s.Episodes.Traces())
 		st.Episodes = e
 	}
 	for p, waited := range s.SinceCommit() {

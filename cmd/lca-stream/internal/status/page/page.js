@@ -188,12 +188,23 @@ function episodes(s) {
   $('episodes').replaceChildren(...all.slice(0, most).map(r => {
     const li = document.createElement('li'), what = document.createElement('small'), why = document.createElement('div');
     what.textContent = (r.type === 'episode_closed' ? '' : 'open: ') + r.message; what.title = r.type === 'episode_closed' ? r.id : `normal now? lca-stream episodes accept ${r.id}`;
-    why.append(...r.causes.slice(0, 4).map(c => { const chip = document.createElement('span'); chip.className = 'chip'; chip.textContent = `${c.feature} ${c.direction}, ${short(c.before)} → ${short(c.now)}`; return chip }));
+    const trace = e.traces && e.traces[r.id] || [];
+    why.append(...r.causes.slice(0, 4).map((c, k) => { const chip = document.createElement('span'); chip.className = 'chip'; chip.textContent = `${c.feature} ${c.direction}, ${short(c.before)} → ${short(c.now)}`; if (trace[k]) chip.append(spark(c.before, trace[k])); return chip }));
     li.append(what, why);
     return li;
   }));
   const more = e.count - e.open.slice(0, most).length;
   if (more > 0) { const li = document.createElement('li'); li.textContent = `… and ${whole(more)} more that are open`; $('episodes').append(li) }
+}
+
+// spark draws how a column has gone since an episode began, behind what it was before.
+function spark(before, points) {
+  const svg = el('svg', { class: 'spark', viewBox: '0 0 80 16', role: 'img', 'aria-label': 'before, and since the episode began' });
+  const known = points.concat(before == null ? [] : before).filter(v => v != null), low = Math.min(...known), high = Math.max(...known);
+  const y = v => (high > low ? 14 - 12 * (v - low) / (high - low) : 8).toFixed(1), step = 58 / Math.max(1, points.length - 1);
+  if (before != null) svg.append(el('path', { class: 'was', d: `M1 ${y(before)}H20` }));
+  svg.append(el('polyline', { class: 'one', points: points.map((v, i) => v == null ? '' : `${(21 + i * step).toFixed(1)},${y(v)}`).join(' ') }));
+  return svg;
 }
 const short = v => v == null ? '–' : +v.toPrecision(3);
 
