@@ -79,7 +79,7 @@ class Cause:
             one = {"feature": short(features[k]), "before": self.before[k], "now": self.before[k] + mean * e.s[k], "onset": self.onset[k] or 0,
                    "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "scale": e.s[k], "strange": self.strange[k]}
             below = (1 - noise) * typical / spread[k]
-            if noise < 0.1 and typical > LEAST and below > 3:
+            if noise < 0.1 * min(1, self.rows / 10) and typical > LEAST and below > 3:
                 one.update(rank=one["rank"] + 1.5 * math.log1p(below), direction="quiet", onset=0)
             elif abs(mean) < 2 * max(typical, LEAST) and noise > 1 or abs(mean) < rms / 2:
                 one["direction"] = "noisy"
