@@ -7,7 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -134,6 +136,27 @@ func TestAcceptedEpisode(t *testing.T) {
 	if facts := s.facts(); len(facts) != 2 {
 		t.Errorf("%d facts of 2 commands", len(facts))
 	}
+	renamed, with, without := s.replayed("--model-id", s.name), s.replayed(), s.replayed("--set", "alarms.topic=")
+	if with != renamed || with == without {
+		t.Errorf("a replay gives %v, under another id %v, and without what was accepted %v", with, renamed, without)
+	}
+}
+
+// replayed says what a replay has learnt.
+func (s *stream) replayed(more ...string) (got struct {
+	NLL      float64 `json:"nll"`
+	Rows     int64   `json:"rows"`
+	Outliers int64   `json:"outlier_rows"`
+	Passing  int64   `json:"passing_rows"`
+}) {
+	s.t.Helper()
+	out := s.command(append([]string{"replay", "--json", "--to", "latest", "--output", filepath.Join(s.t.TempDir(), "model.arrows"), "--set", "logger.level=error"}, more...)...)
+	line := out[strings.LastIndex(strings.TrimSpace(out), "\n")+1:]
+	if err := json.Unmarshal([]byte(line), &got); err != nil {
+		s.t.Fatalf("%v: %s", err, out)
+	}
+	s.t.Logf("%s", line)
+	return got
 }
 
 // ofAlarms are the records of some types on the topic of alarms.
