@@ -136,6 +136,7 @@ func TestAcceptedEpisode(t *testing.T) {
 	if facts := s.facts(); len(facts) != 2 {
 		t.Errorf("%d facts of 2 commands", len(facts))
 	}
+	s.check(int(m.rows), 3)
 	renamed, with, without := s.replayed("--model-id", s.name), s.replayed(), s.replayed("--set", "alarms.topic=")
 	if with != renamed || with == without {
 		t.Errorf("a replay gives %v, under another id %v, and without what was accepted %v", with, renamed, without)
