@@ -115,3 +115,13 @@ func (w *world) replayOf(t *testing.T, r keyedRun, value string) {
 		t.Errorf("%q: version %d, after a replay of version %d and %d rows", value, got, s.Version, valid)
 	}
 }
+
+// A model that a replay has put may have learnt nothing of the topic. That is no reason to retire it with its first row, where no models are too many.
+func TestReplayedModelIsNotRetired(t *testing.T) {
+	k := newWorld().keyedStage(keyedRun{by: fleetPlaces[0], columns: []string{"a", "b"}, clock: lateClock(1), memory: 1 << 30, snapshotRows: 60, step: 20})
+	k.crowd.reset()
+	m := &keyedModel{value: "press", one: &Learn{}}
+	if err := k.begins(t.Context(), m); err != nil || !m.alive() || m.one == nil {
+		t.Errorf("it is retired: %v", err)
+	}
+}

@@ -88,7 +88,8 @@ func (k *KeyedLearn) hear(m *keyedModel) {
 // begins lets a model begin again if its row comes after it should have been retired. Where the rows before were not saved, the
 // model remains among those that hold the committed offset back: others have rows that came before this one.
 func (k *KeyedLearn) begins(ctx context.Context, m *keyedModel) error {
-	if !m.alive() || !k.over(k.idle.here, m.heard) && m.learnt > k.crowd.before {
+	cut := k.crowd.before > 0 && m.learnt <= k.crowd.before // a model that a replay has put may have learnt nothing of the topic
+	if !m.alive() || !k.over(k.idle.here, m.heard) && !cut {
 		return nil
 	}
 	return k.retire(ctx, m)
