@@ -153,7 +153,8 @@ type keyedRun struct {
 	topicID      string
 	marks        bool // start markers are renewed
 	invalid      reject.OnInvalid
-	commands     []sink.Message // about episodes
+	commands     []sink.Message  // about episodes
+	accepted     map[string]bool // models, by id, with an episode that was accepted: they know of that
 }
 
 func (w *world) keyedStage(r keyedRun) *KeyedLearn {

@@ -207,7 +207,7 @@ func newSimFleet(w simWorld, f *simFleet, random *rand.Rand) *sim {
 	s.works, s.bodies, s.pipes, s.fleet = nil, map[string]func(*proc) error{}, nil, f
 	s.create("snapshots", w.inputs)
 	s.create("checkpoints", w.inputs)
-	p := &simPipe{name: "a", topic: "events", group: "g", model: "fleet/a", out: "out of a", dead: "dead of a", begun: source.Offsets{}, learnt: source.Offsets{}}
+	p := &simPipe{name: "a", topic: "events", group: "g", model: "fleet/a", out: "out of a", dead: "dead of a", told: "alarms of a", begun: source.Offsets{}, learnt: source.Offsets{}}
 	s.pipes = []*simPipe{p}
 	learners, transforms := f.learners, w.members
 	if w.members == 0 {
@@ -251,6 +251,7 @@ func executeFleet(t *testing.T, seed uint64, undisturbed *simFleets, mistake str
 		if bound := rand.New(rand.NewPCG(seed, 23)); bound.IntN(3) == 0 { // of its own, so that worlds without a bound are what they were
 			f.most = 2 + bound.IntN(2)
 		}
+		w.drawCommands(seed, mistake)
 		s = newSimFleet(w, f, random)
 		s.mistake = mistake
 		s.run()
@@ -388,6 +389,7 @@ func (s *sim) learnFleet(me *proc, pipe *simPipe, members pipeline.Members) erro
 			w.fleet = p
 			stage := w.keyedStage(s.fleet.run())
 			stage.Memory, stage.States = memory, s.fleetStates(me, thread, p)
+			stage.Commands, stage.Alarms = s.hears(me, pipe, thread), pipe.alarms()
 			stage.Claim = func(ctx context.Context) error { return s.fleetClaims(me, thread, p).Own(ctx, k) }
 			stage.Committed = func(ctx context.Context) (source.Offsets, error) {
 				return positions.Open(ctx, k, claim, []source.Partition{p})

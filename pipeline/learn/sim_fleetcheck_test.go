@@ -56,7 +56,7 @@ func TestFleetSimulation(t *testing.T) {
 		}
 	})
 	t.Logf("%d seeds: %v", len(seeds), happened)
-	for _, what := range []string{"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "compaction", "models late", "foreign transaction", "retired", "back", "without a model", "evicted", "learner's offsets expired"} {
+	for _, what := range []string{"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "compaction", "models late", "foreign transaction", "retired", "back", "without a model", "evicted", "learner's offsets expired", "command", "fact"} {
 		if happened[what] == 0 && !t.Failed() {
 			t.Errorf("%q never happened: the simulation tests less than it says", what)
 		}
@@ -106,6 +106,9 @@ func TestFleetSimulationFindsMistakes(t *testing.T) {
 		{"no fence", `again in|came twice|has another state|after`, 4},
 		{"stale offsets", `again in`, 212},
 		{"offsets lost", `again in|committed`, 3},
+		{factsApart, `is not in the transaction of a checkpoint that has it`, 1},
+		{commandsAgain, `was followed again`, 1},
+		{noPositions, `is not in the transaction of a checkpoint that has it`, 1},
 	} {
 		t.Run(mistake.name, func(t *testing.T) {
 			t.Parallel()
@@ -149,6 +152,8 @@ func (s *sim) checkFleet(undisturbed *simFleets) {
 		s.fence(s.open[0].id)
 	}
 	s.simBroker.complete(true)
+	run := s.fleet.run()
+	run.accepted = s.checkFleetCommands()
 	for id := range int32(s.inputs) {
 		p := source.Partition{Topic: "events", ID: id}
 		s.checkFleetOutput(p)
@@ -166,7 +171,7 @@ func (s *sim) checkFleet(undisturbed *simFleets) {
 			}
 		}
 		w.committed["g.learn"] = source.Offsets{p: s.offsets["g.learn"][p].next}
-		undisturbed.of(s, p).check(simFaults{s}, w, s.fleet.run())
+		undisturbed.of(s, p).check(simFaults{s}, w, run)
 	}
 }
 

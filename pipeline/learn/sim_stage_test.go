@@ -227,7 +227,7 @@ func (s *sim) learnStage(me *proc, pipe *simPipe) *Learn {
 		Published: func(ctx context.Context, settled bool) (*snapshot.Snapshot, snapshot.Slots, error) {
 			return s.newestOf(ctx, me, pipe, settled)
 		},
-		Alarms: pipe.alarms(), Commands: s.hears(me, pipe), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
+		Alarms: pipe.alarms(), Commands: s.hears(me, pipe, ""), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
 	}}
 	if s.mistake == "pipelines are mixed" {
 		stage.Checkpoints.Owner = checkpoint.Owner{}
