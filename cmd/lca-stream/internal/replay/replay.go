@@ -61,7 +61,7 @@ stream where it was. To leave it alone, give the snapshot an id of its own (--mo
 
 The partitions of a topic are merged in the order of (timestamp, partition, offset). On them stochastic, the default, is the
 learner of the live stream: it sets aside what is far from all others, and changes that do not last for lca.accept_after, and
-starts again from one that does. Files may be sorted: there, a change that lasts is learnt with the rest. What was left out
+starts again from one that does. Episodes that people have accepted are accepted at the same place, as far as alarms.topic still says so. Files may be sorted: there, a change that lasts is learnt with the rest. What was left out
 is printed. The others leave nothing out: the batch algorithms of the paper, on a uniform sample of at most --sample rows: lca, lca-gauss, lca-gauss-red, and gaussian, the single
 Gaussian. lca-gauss-search goes beyond the paper: LCA-Gauss-Red and starts from directions of low
 kurtosis compete, and the rows held back by --fresh choose. lca-local is the paper's extension with a
