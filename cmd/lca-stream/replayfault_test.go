@@ -34,10 +34,10 @@ func (h *history) testFault(t *testing.T) {
 	set := []string{"--set", "source.topic=faults", "--set", "lca.accept_after=400 rows"}
 	once := filepath.Join(t.TempDir(), "once.arrows")
 	got := h.replay(t, append(set, "--output", once)...)
-	if got.Rows != 90*historyRows || got.Passing < 6*historyRows || got.Passing > 6*historyRows+200 || got.Unconfirmed+got.Restarts > 0 || got.SingleNLL == nil {
-		t.Errorf("%+v: want the fault's 180 rows left out, with the rest of their minibatches", got)
+	if got.Rows != 90*historyRows || got.Passing < 6*historyRows || got.Passing > 6*historyRows+300 || got.Unconfirmed+got.Restarts > 0 || got.SingleNLL == nil {
+		t.Errorf("%+v: want the fault's 180 rows left out, with those behind them whose means still know of it", got)
 	}
-	if thrice := h.replay(t, append(set, "--output", once+".thrice", "--passes", "3")...); thrice.Passing != 3*got.Passing || thrice.Restarts > 0 {
+	if thrice := h.replay(t, append(set, "--output", once+".thrice", "--passes", "3")...); thrice.Passing < 3*6*historyRows || thrice.Passing > 3*(6*historyRows+300) || thrice.Restarts > 0 {
 		t.Errorf("three passes leave out %d rows, one %d: %d restarts", thrice.Passing, got.Passing, thrice.Restarts)
 	}
 	cmd := exec.Command("lca-stream", append([]string{"learn", "--from-history", "-c", h.config, "--set", "snapshot.model_id=fault"}, set...)...)

@@ -61,7 +61,7 @@ func TestReplayOfAPart(t *testing.T) {
 			t.Errorf("%v gives %s and then %s", args, got.Fingerprint, again.Fingerprint)
 		}
 		n := float64(all.Rows)
-		if math.Abs(float64(got.Rows)/n-c.read) > .02 || math.Abs(float64(got.LearntRows)/n-c.learnt) > .02 || math.Abs(*got.NLL-*all.NLL) > .2 {
+		if math.Abs(float64(got.Rows)/n-c.read) > .02 || math.Abs(float64(got.LearntRows)/n-c.learnt) > .02 || math.Abs(*got.NLL-*all.NLL) > .25 { // of all 8000 some that are high are held, and have none
 			t.Errorf("%v: %d rows read, %d learnt, NLL %v; of all %d it is %v", args, got.Rows, got.LearntRows, *got.NLL, all.Rows, *all.NLL)
 		}
 		said, err := exec.Command("lca-stream", append([]string{"replay", "-c", h.config, "--dry-run"}, args...)...).CombinedOutput()

@@ -15,7 +15,7 @@ const still, stays = 2, 3.3 // a column that does not move, and where it stays
 
 // valved is a machine of four sensors and a valve that has never moved, in the column still.
 func valved(t *testing.T, change func(*Config)) (m *machine, normal func() []float64) {
-	m = newMachine(t, 21, 5, 0, func(c *Config) { c.Neighbours, c.AcceptRows = 1000, 1000; change(c) })
+	m = newMachine(t, 21, 5, 0, func(c *Config) { c.Neighbours, c.Recent = 1000, false; change(c) })
 	return m, func() []float64 {
 		x := m.next()
 		x[still] = stays

@@ -53,6 +53,7 @@ type holds struct {
 	most    bool    // the last minibatch was held, for the most part
 	changed int     // acceptances that no Step has told
 	total   uint64  // rows that were held
+	dropped uint64  // of them, of holds that ended because their rows were usual again
 
 	spare  *hold             // whose memory is used again
 	leaves *recent.Evaluator // what was known of the last rows in the regime that is about to be left
@@ -93,6 +94,7 @@ func (h *holds) add(series uint64, row batch, stamp int64) {
 // end ends a hold whose series is usual again.
 func (h *holds) end(one *hold) {
 	delete(h.open, one.series)
+	h.dropped += one.count
 	if h.closed = append(h.closed, one); len(h.closed) > closedHolds {
 		h.spare = h.closed[0]
 		h.closed = slices.Delete(h.closed, 0, 1)
@@ -119,7 +121,7 @@ func (h *holds) bound(most, d int) {
 // holdSeries takes the rows of series that are held out of a minibatch, and adds rows that were accepted.
 func (l *Learner) holdSeries(b batch, kept []int, series []uint64, stamps []int64, s *Step) batch {
 	h, held := &l.unusual, l.recent.held
-	if l.metric == nil || l.cfg.Finite || !l.cfg.Drift || len(held) == 0 {
+	if l.metric == nil || l.cfg.Finite || !l.cfg.Drift || l.normal || len(held) == 0 {
 		return b
 	}
 	if h.queue.len() == 0 && l.warm.len() == 0 {
@@ -208,7 +210,7 @@ func (l *Learner) acceptOld() {
 		return
 	}
 	for _, one := range l.unusual.inOrder() {
-		if l.lasts(one) {
+		if l.lasts(one) && l.recent.learner.Unusual(one.rows.x) {
 			l.accept(one, recent.Aged)
 		}
 	}
@@ -258,7 +260,10 @@ func (l *Learner) accept(one *hold, reason string) {
 func (l *Learner) released(one *hold, to *batch) {
 	h := &l.unusual
 	delete(h.open, one.series)
-	h.closed = slices.DeleteFunc(h.closed, func(c *hold) bool { return c == one })
+	if i := slices.Index(h.closed, one); i >= 0 {
+		h.dropped -= one.count
+		h.closed = slices.Delete(h.closed, i, i+1)
+	}
 	to.append(one.rows)
 	if s := l.recent.series[one.series]; s != nil {
 		*s = recent.Series{}
@@ -311,7 +316,7 @@ func (l *Learner) Accept(series uint64, from, to int64) (rows int) {
 		rows += one.rows.len()
 		l.accept(one, recent.Accepted)
 	}
-	if len(of) == 0 { // nothing is held: but who reads evaluators is to know
+	if len(of) == 0 && to == 0 { // nothing is held: but who reads evaluators is to know
 		l.recent.learner.Accept(series, recent.Accepted, nil, false)
 		h.changed++
 	}
@@ -321,8 +326,19 @@ func (l *Learner) Accept(series uint64, from, to int64) (rows int) {
 // HeldSeries returns how many series are unusual now, so that their rows are not learnt, and how many rows were held since the learner was made.
 func (l *Learner) HeldSeries() (series int, rows uint64) { return len(l.unusual.open), l.unusual.total }
 
+// NotLearnt returns how many rows were held until they were usual again, and how many are held or wait to be learnt.
+func (l *Learner) NotLearnt() (dropped, waiting uint64) {
+	h := &l.unusual
+	waiting = uint64(h.queue.len() + h.joins.len())
+	for _, one := range h.open {
+		waiting += one.count
+	}
+	return h.dropped, waiting
+}
+
 func (h *holds) write(w *state.Writer) {
 	w.U64(h.total)
+	w.U64(h.dropped)
 	w.Flag(h.most)
 	w.Count(h.changed)
 	h.queue.write(w)
@@ -337,7 +353,7 @@ func (h *holds) write(w *state.Writer) {
 }
 
 func (h *holds) read(r *reader, dim int) {
-	h.total, h.most, h.changed = r.U64(), r.Flag(), int(r.U64())
+	h.total, h.dropped, h.most, h.changed = r.U64(), r.U64(), r.Flag(), int(r.U64())
 	h.queue, h.joins = readBatch(r), readBatch(r)
 	if r.Err == nil && !(h.queue.valid(dim) && h.joins.valid(dim)) {
 		r.Err = errors.New("accepted rows and identities differ in number")

@@ -158,9 +158,9 @@ func (r *lastRows) settle() {
 	}
 }
 
-// Normal says whether the rows to come are known to be normal, as those of a set that EndOfSet ends are: those of what scores the last rows of a series. It is
-// no part of the state.
+// Normal says whether the rows to come are known to be normal: then none of them are held. It is no part of the state.
 func (l *Learner) Normal(are bool) {
+	l.normal = are
 	if l.recent.learner != nil {
 		l.recent.learner.Normal(are)
 	}

@@ -51,6 +51,7 @@ type Learner struct {
 	running   running
 	recent    lastRows
 	unusual   holds
+	normal    bool // see Normal
 
 	splits uint64       // found so far
 	spare  *metricState // the previous metric, whose memory is used again

@@ -19,17 +19,17 @@ var reasons = []string{Accepted, Aged, Returned}
 // Acceptance says that what was unusual of a series is normal from a row on.
 type Acceptance struct {
 	Series uint64 // its identity
-	Learnt uint64 // rows that the learner had learnt then
+	Turn   uint64 // the number of the acceptance, from 1 on
 	Reason string
 }
 
 // mostAccepted bounds the acceptances that evaluators carry; the oldest make room.
 const mostAccepted = 64
 
-// AcceptedSince returns why what a series shows is normal, if it was not yet when the learner had learnt that number of rows; "" where it has not been accepted since.
-func (e *Evaluator) AcceptedSince(learnt, series uint64) (reason string) {
+// AcceptedSince returns why what a series shows is normal, if it was not yet to an evaluator of that turn; "" where it has not been accepted since.
+func (e *Evaluator) AcceptedSince(turn, series uint64) (reason string) {
 	for _, a := range e.Accepted {
-		if a.Series == series && a.Learnt > learnt {
+		if a.Series == series && a.Turn > turn {
 			reason = a.Reason
 		}
 	}
@@ -39,55 +39,97 @@ func (e *Evaluator) AcceptedSince(learnt, series uint64) (reason string) {
 // accepts adds an acceptance in the place of an older one of the series.
 func (l *Learner) accepts(series uint64, reason string) {
 	l.accepted = slices.DeleteFunc(slices.Clone(l.accepted), func(a Acceptance) bool { return a.Series == series })
-	l.accepted = append(l.accepted, Acceptance{series, l.learnt, reason})
+	l.turn++
+	l.accepted = append(l.accepted, Acceptance{series, l.turn, reason})
 	l.accepted = l.accepted[max(0, len(l.accepted)-mostAccepted):]
 }
 
-// Accept says that the rows, which came one after the other, are normal, and freezes an evaluator that says so of the series. all: they are the whole stream's, and replace what was learnt, if they are
-// enough for that; otherwise they join it. There may be none.
+// Accept says that the rows, which came one after the other, are normal, and freezes an evaluator that says so of the series. all: they are the whole
+// stream's. Then, if they are enough for that, the learner begins again with them: what it knew of scores is not true of few rows. Otherwise they join what was
+// learnt. There may be none.
 func (l *Learner) Accept(series uint64, reason string, rows []float64, all bool) {
-	d := l.dim
-	n := len(rows) / d
-	all = all && uint64(n) >= LeastRows(d)
-	by, was := l.newest, l.newest
-	if all {
-		by, was = nil, nil // what is far from what was is not cut
-		l.charts, l.rows = newMoments(3*d), newMoments(d)
-	}
 	var s Series
-	turns := make([]*Series, n)
+	turns := make([]*Series, len(rows)/l.dim)
 	for i := range turns {
 		turns[i] = &s
 	}
-	l.scorer.follow(by, rows, turns)
-	l.weights = slices.Grow(l.weights[:0], n)[:n]
-	weight := 1.
-	if !all && n > 0 { // of a share p of the moments is T² = (1−p)/p: as many that it is d/2, of 3d numbers
-		weight = max(1, 2/float64(d)*l.rows.count/float64(n))
+	if all && uint64(len(turns)) >= LeastRows(l.dim) {
+		l.again(rows, turns)
+	} else {
+		l.join(rows, turns)
 	}
+	l.accepts(series, reason)
+	l.freeze()
+}
+
+// again begins again with rows.
+func (l *Learner) again(rows []float64, series []*Series) {
+	next := NewLearner(l.dim)
+	next.accepted, next.turn, next.normal = l.accepted, l.turn, true
+	for len(series) > 0 {
+		n := min(firstEvaluator, len(series))
+		next.Learn(rows[:n*l.dim], series[:n])
+		rows, series = rows[n*l.dim:], series[n:]
+	}
+	next.normal = l.normal
+	*l = *next
+}
+
+// join adds rows to the moments.
+func (l *Learner) join(rows []float64, series []*Series) {
+	n, d := len(series), l.dim
+	if n == 0 {
+		return
+	}
+	l.scorer.follow(l.newest, rows, series)
+	// Of a share p of the moments is T² = (1−p)/p: they get as many that it is d/2, of 3d numbers.
+	weight := max(1, 2/float64(d)*l.rows.count/float64(n))
+	l.weights = slices.Grow(l.weights[:0], n)[:n]
 	for i := range l.weights {
 		l.weights[i] = weight
-		if fillNulls(l.scorer.x[i*d:][:d], l.rows.mean) {
-			l.weights[i] = 0
-		}
-		fillNulls(l.scorer.z[3*d*i:][:3*d], l.charts.mean)
 	}
 	l.rows.add(l.scorer.x, l.weights, &l.scorer.work)
 	for i := range min(n, unlike) {
 		l.weights[i] = 0
 	}
 	l.charts.add(l.scorer.z, l.weights, &l.scorer.work)
-	l.accepts(series, reason)
-	l.freezeAfter(was)
+}
+
+const (
+	goesOn      = 200  // rows that tell whether a change goes on
+	goesOnShare = 0.03 // of them that are not usual: in usual rows it is one in a hundred, and those of a slow stream hardly differ from each other
+)
+
+// Unusual reports whether the last of some rows, which came one after the other, are unusual by themselves: the means of a series know of a fault for a while
+// when it is over.
+func (l *Learner) Unusual(rows []float64) bool {
+	rows = rows[max(0, len(rows)-goesOn*l.dim):]
+	n := len(rows) / l.dim
+	if n < FirstRows+runEnds {
+		return true
+	}
+	var s Series
+	turns, scores := make([]*Series, n), make([]float64, n)
+	for i := range turns {
+		turns[i] = &s
+	}
+	l.scorer.Score(l.newest, scores, rows, turns)
+	high, level := 0, l.newest.Usual()
+	for _, score := range scores[FirstRows:] {
+		if score > level {
+			high++
+		}
+	}
+	return float64(high) > goesOnShare*float64(n-FirstRows)
 }
 
 // Return goes back to what an evaluator knew, which a series shows again.
 func (l *Learner) Return(series uint64, e *Evaluator) {
-	learnt, accepted := max(l.learnt, e.Learnt), l.accepted
+	accepted, turn := l.accepted, l.turn
 	if back := Resume(e); back.newest != nil {
 		*l = *back
 	}
-	l.learnt, l.accepted = learnt, accepted
+	l.accepted, l.turn = accepted, turn
 	l.accepts(series, Returned)
 	l.freeze()
 }
@@ -96,7 +138,7 @@ func writeAccepted(w *state.Writer, all []Acceptance) {
 	w.Count(len(all))
 	for _, a := range all {
 		w.U64(a.Series)
-		w.U64(a.Learnt)
+		w.U64(a.Turn)
 		w.Count(slices.Index(reasons, a.Reason))
 	}
 }

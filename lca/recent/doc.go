@@ -41,8 +41,8 @@
 // of 200. Usual are scores up to the 99 % quantile, or up to where runs of the tail begin (u), if that is lower. What is usual while it is open is what was
 // usual when it opened: a fault that lasts becomes part of what is known of scores, and is over when it is over.
 //
-// A Watch by a lower level, that of the highest eighth of runs, tells the learner which series to hold (Held). What is accepted replaces the moments,
-// scales and centre, if it is the whole stream's, or joins them with such a weight that T² of rows like it is d/2 more; an evaluator is frozen then, and says
+// A Watch by a lower level, that of the highest eighth of runs, tells the learner which series to hold (Held). With what is accepted
+// the learner begins again, if it is the whole stream's, or it joins the moments with such a weight that T² of rows like it is d/2 more; an evaluator is frozen then, and says
 // so of the series. Who keeps states of series begins the one of an open episode again (Evaluator.AcceptedSince).
 //
 // # Causes

@@ -33,6 +33,7 @@ type Evaluator struct {
 	First  Distribution // of the others
 	Tail   Tail         // of the peaks of Scores
 
+	Turn     uint64       // acceptances so far
 	Accepted []Acceptance // the last ones, in order
 }
 

@@ -52,6 +52,7 @@ type Learner struct {
 	scorer  Scorer
 
 	accepted []Acceptance
+	turn     uint64 // acceptances so far
 	holds    []bool // of the rows learnt last: see Held
 
 	values, weights, charted, spread []float64
@@ -67,7 +68,7 @@ func NewLearner(dim int) *Learner {
 func Resume(e *Evaluator) *Learner {
 	l := &Learner{dim: e.Dim, learnt: e.Learnt, settled: e.Settled, scores: e.Scores.copy(), first: e.First.copy(), peaks: e.Tail.peaks()}
 	l.use(e)
-	l.accepted = e.Accepted
+	l.accepted, l.turn = e.Accepted, e.Turn
 	l.charts, l.rows = e.Charts.moments(e, &l.scorer.work), e.Row.moments(e, &l.scorer.work)
 	for _, v := range slices.Concat(l.charts.mean, l.charts.cov, l.rows.mean, l.rows.cov) {
 		if v-v != 0 {
@@ -255,15 +256,12 @@ func (l *Learner) use(e *Evaluator) {
 }
 
 // freeze makes the evaluator of what has been learnt.
-func (l *Learner) freeze() { l.freezeAfter(l.newest) }
-
-// freezeAfter is freeze, where scales and centre are held to those of another evaluator; nil: of none.
-func (l *Learner) freezeAfter(was *Evaluator) {
-	d := l.dim
+func (l *Learner) freeze() {
+	d, was := l.dim, l.newest
 	if l.charts.total < 2 || l.rows.total < 2 {
 		return
 	}
-	e := &Evaluator{Dim: d, Learnt: l.learnt, Settled: l.settled, Accepted: l.accepted, Centre: make([]float64, d), Scale: make([]float64, d), Constant: make([]bool, d)}
+	e := &Evaluator{Dim: d, Learnt: l.learnt, Settled: l.settled, Turn: l.turn, Accepted: l.accepted, Centre: make([]float64, d), Scale: make([]float64, d), Constant: make([]bool, d)}
 	for k := range d {
 		mean, variance := l.rows.mean[k], l.rows.cov[k*d+k]
 		c, s, floor := mean, math.Sqrt(variance), max(constantShare*math.Abs(mean), leastScale)

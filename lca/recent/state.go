@@ -11,12 +11,12 @@ import (
 //
 //	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began; and 1 and its hold, or 0
 //	hold      score up to which rows are usual, usual rows since the last other one, four words of which of the last 200 rows were, the next of them
-//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, acceptances, 1 and the newest evaluator, or 0
-//	acceptances  their number, and of each series, rows learnt, and number of the reason
+//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, turn, acceptances, 1 and the newest evaluator, or 0
+//	acceptances  their number, and of each series, turn, and number of the reason
 //	peaks     rows judged, rows before the first peak, and of each peak its score and the rows judged until then
 //	moments   rows that they stand for, rows that came, mean, covariance
 //	distribution  first bin, weights, their sum
-//	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions, the seven numbers of the tail, acceptances
+//	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions, the seven numbers of the tail, turn, acceptances
 
 // StateBytes is about how many bytes a Learner with one Series takes, in memory and as AppendBinary writes it.
 func StateBytes(dim int) int {
@@ -100,6 +100,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.scores.write(w)
 	l.first.write(w)
 	l.peaks.write(w)
+	w.U64(l.turn)
 	writeAccepted(w, l.accepted)
 	flag(w, l.newest != nil)
 	if l.newest != nil {
@@ -117,6 +118,7 @@ func ReadLearner(b []byte, dim int) (l *Learner, rest []byte, err error) {
 	l.scores.read(r)
 	l.first.read(r)
 	l.peaks.read(r)
+	l.turn = r.U64()
 	l.accepted = readAccepted(r)
 	if r.U64() == 1 {
 		l.use(readEvaluator(r, dim))
@@ -177,6 +179,7 @@ func (e *Evaluator) write(w *state.Writer) {
 	for _, v := range e.Tail.numbers() {
 		w.F64(*v)
 	}
+	w.U64(e.Turn)
 	writeAccepted(w, e.Accepted)
 }
 
@@ -199,6 +202,7 @@ func readEvaluator(r *state.Reader, dim int) *Evaluator {
 	for _, v := range e.Tail.numbers() {
 		*v = r.F64()
 	}
+	e.Turn = r.U64()
 	e.Accepted = readAccepted(r)
 	return e
 }

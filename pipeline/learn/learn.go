@@ -47,7 +47,7 @@ type LearnConfig struct {
 	Rejects         *reject.DeadLetter // how many unusable records are tolerated; nil = all, as in a replay
 	OnInvalid       reject.OnInvalid   // source.on_invalid. A row that the transform fills moves its series on, and is not learnt; at any it may stop
 	Series          modelkey.By        // the rows of one value, in a partition, are a series; of none: those of a partition
-	Normal          bool               // the rows are known to be normal: a replay's, and those of a normal stretch
+	Normal          bool               // the rows are known to be normal, as those of a normal stretch: none of them are held back
 	LearnRest       bool               // learn the unfinished minibatch at the end and publish the result, for a replay
 	LearnOneIn      uint64             // learn one minibatch in this many, by a count that no checkpoint holds, for replays; 0 and 1 learn all
 	Producer        string

@@ -178,7 +178,7 @@ type LearnRange struct {
 // NewLearnRange returns a LearnRange. c says what is learnt, and scratch is the working memory that it shares.
 func NewLearnRange(c LearnConfig, scratch *online.Scratch) *LearnRange {
 	r := &LearnRange{scratch: scratch}
-	c.Normal, c.LearnRest, c.OnSnapshot = true, true, func(s *snapshot.Snapshot) { r.last = s }
+	c.LearnRest, c.OnSnapshot = true, func(s *snapshot.Snapshot) { r.last = s }
 	c.SnapshotRows, c.Log = 0, slog.New(quietHandler{c.Log.Handler()})
 	r.one = &Learn{LearnConfig: c, oneOfMany: true}
 	r.one.reset(source.Offsets{})

@@ -253,5 +253,6 @@ func (l *Learn) SetAside() SetAside {
 	if l.learner == nil {
 		return SetAside{}
 	}
-	return SetAside{Outliers: l.learner.Info().Gated - l.released, Passing: l.released, Unconfirmed: uint64(l.learner.Quarantined())}
+	dropped, waiting := l.learner.NotLearnt()
+	return SetAside{Outliers: l.learner.Info().Gated - l.released, Passing: l.released + dropped, Unconfirmed: uint64(l.learner.Quarantined()) + waiting}
 }

@@ -62,7 +62,7 @@ func (t *Transform) accepted(one *heldSeries) {
 		t.series.close(one, episode.ModelReplaced)
 		return
 	}
-	if reason := t.model.Model.Recent.AcceptedSince(one.learnt, one.identity); reason != "" {
+	if reason := t.model.Model.Recent.AcceptedSince(one.turn, one.identity); reason != "" {
 		one.version = t.model.Version
 		t.series.close(one, reason)
 		one.Series = recent.Series{}
@@ -181,7 +181,7 @@ type openState struct {
 	Version uint64          `json:"version"`
 	Heard   time.Duration   `json:"heard"`
 	Causes  []episode.Cause `json:"causes"`
-	Learnt  uint64          `json:"learnt"`
+	Turn    uint64          `json:"turn"`
 }
 
 // openBytes is at most what an episode that is open adds to the state of a series.
@@ -193,7 +193,7 @@ func (h *heldSeries) appendOpen(b []byte) []byte {
 		return b
 	}
 	b, _ = h.cause.AppendBinary(b)
-	return append(b, asJSON(openState{h.episode, h.model, h.version, h.heard, h.causes, h.learnt})...)
+	return append(b, asJSON(openState{h.episode, h.model, h.version, h.heard, h.causes, h.turn})...)
 }
 
 // readOpen reads what appendOpen has written.
@@ -212,7 +212,7 @@ func (h *heldSeries) readOpen(b []byte) error {
 	case !s.Episode.Possible() || cause.Columns() != len(h.Short):
 		return errors.New("its episode is not of its columns, or none that is open")
 	}
-	h.cause, h.episode, h.model, h.version, h.heard, h.causes, h.learnt = cause, s.Episode, s.Model, s.Version, s.Heard, s.Causes, s.Learnt
+	h.cause, h.episode, h.model, h.version, h.heard, h.causes, h.turn = cause, s.Episode, s.Model, s.Version, s.Heard, s.Causes, s.Turn
 	return nil
 }
 

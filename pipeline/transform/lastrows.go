@@ -108,7 +108,7 @@ func (t *Transform) watch(w *encode.Whitened) {
 		cause := r.scorer.Account(e, i, &one.Series, one.episode.Watch.Open, one.cause)
 		if say != "" {
 			if say == episode.Opened {
-				one.learnt = e.Learnt
+				one.turn = e.Turn
 			}
 			changes := cmp.Or(cause, one.cause).Ranked(e, namedCauses)
 			one.causes, one.traced = causesOf(changes, w.Features), one.traced[:0]

@@ -67,7 +67,7 @@ type heldSeries struct {
 	version  uint64          // that scored the last row that something was said of
 	heard    time.Duration   // the clock of the partition, at its last row
 	id       string          // of the episode, where it is known already
-	learnt   uint64          // rows behind the evaluator that its first row was scored with
+	turn     uint64          // of the evaluator that its first row was scored with
 	traced   []int           // columns that the episode names first
 	identity uint64          // as the learner knows it, of a series that was heard of since the process began
 

@@ -91,9 +91,9 @@ func newSeriesWorld(t *testing.T, by modelkey.By, keyed bool, invalid reject.OnI
 		w.models = append(w.models, &stats.PublishedModel{Snapshot: snapshotOf(all[i], "one", uint64(i+1))})
 	}
 	e := w.models[1].Model.Recent // it knows that what the series show is normal
-	e.Learnt = w.models[0].Model.Recent.Learnt + 1
+	e.Turn = 1
 	for _, value := range values {
-		e.Accepted = append(e.Accepted, recent.Acceptance{Series: by.Series(fixtures.Events.ID, []byte(value)), Learnt: e.Learnt, Reason: recent.Aged})
+		e.Accepted = append(e.Accepted, recent.Acceptance{Series: by.Series(fixtures.Events.ID, []byte(value)), Turn: e.Turn, Reason: recent.Aged})
 	}
 	return w
 }

@@ -68,7 +68,7 @@
 //	lca.neighbours            rows of the part neighbours
 //	lca.scores                rows of the part scores
 //	lca.tail                  JSON {"u", "xi", "beta"}: the scores beyond their 90 % quantile u, see lca.Tail; null without scores
-//	lca.recent                JSON {"learnt", "settled", "constant", "scores", "first", "tail", "accepted"}: what the parts recent and factors are of; left out without them
+//	lca.recent                JSON {"learnt", "settled", "constant", "scores", "first", "tail", "turn", "accepted"}: what the parts recent and factors are of; left out without them
 //	lca.choice                JSON {"rows", "candidates", "taken"}: what the data chose last; null before, see docs/wire-format.md
 //	lca.effective_neighbours  mean exp(H(λ_i))
 //	lca.drift                 largest principal angle to the previous reference, radians

@@ -22,13 +22,14 @@ type recentJSON struct {
 	First    histogramJSON `json:"first"`
 	Tail     peaksJSON     `json:"tail"`
 
+	Turn     uint64           `json:"turn"`
 	Accepted []acceptanceJSON `json:"accepted"`
 }
 
 // acceptanceJSON is recent.Acceptance.
 type acceptanceJSON struct {
 	Series string `json:"series"` // 16 hexadecimal digits
-	Learnt uint64 `json:"learnt"`
+	Turn   uint64 `json:"turn"`
 	Reason string `json:"reason"`
 }
 
@@ -65,9 +66,9 @@ func recentText(e *recent.Evaluator) string {
 		return leftOut
 	}
 	of := func(d recent.Distribution) histogramJSON { return histogramJSON{d.Low, len(d.Weights), d.Sum} }
-	r := recentJSON{Learnt: e.Learnt, Settled: e.Settled, Constant: []int{}, Accepted: []acceptanceJSON{}, Scores: of(e.Scores), First: of(e.First), Tail: peaksJSON(e.Tail)}
+	r := recentJSON{Learnt: e.Learnt, Settled: e.Settled, Constant: []int{}, Turn: e.Turn, Accepted: []acceptanceJSON{}, Scores: of(e.Scores), First: of(e.First), Tail: peaksJSON(e.Tail)}
 	for _, a := range e.Accepted {
-		r.Accepted = append(r.Accepted, acceptanceJSON{fmt.Sprintf("%016x", a.Series), a.Learnt, a.Reason})
+		r.Accepted = append(r.Accepted, acceptanceJSON{fmt.Sprintf("%016x", a.Series), a.Turn, a.Reason})
 	}
 	for k, constant := range e.Constant {
 		if constant {
@@ -87,7 +88,7 @@ func parseRecent(m *lca.Model, text string) error {
 	if d < 1 || d > recent.MostColumns {
 		return fmt.Errorf("it is of %d columns, and at most %d are", d, recent.MostColumns)
 	}
-	e := &recent.Evaluator{Dim: d, Learnt: r.Learnt, Settled: r.Settled, Constant: make([]bool, d), Tail: recent.Tail(r.Tail)}
+	e := &recent.Evaluator{Dim: d, Learnt: r.Learnt, Settled: r.Settled, Turn: r.Turn, Constant: make([]bool, d), Tail: recent.Tail(r.Tail)}
 	for _, k := range r.Constant {
 		if k < 0 || k >= d {
 			return fmt.Errorf("column %d of %d is constant", k, d)
@@ -99,7 +100,7 @@ func parseRecent(m *lca.Model, text string) error {
 		if err != nil {
 			return fmt.Errorf("series %q is accepted: %w", a.Series, err)
 		}
-		e.Accepted = append(e.Accepted, recent.Acceptance{Series: series, Learnt: a.Learnt, Reason: a.Reason})
+		e.Accepted = append(e.Accepted, recent.Acceptance{Series: series, Turn: a.Turn, Reason: a.Reason})
 	}
 	var errScores, errFirst error
 	e.Scores, errScores = r.Scores.distribution()

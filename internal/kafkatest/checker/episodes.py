@@ -198,8 +198,8 @@ class Partition:
             self.close(one, "model_replaced")
             one.begin(chosen.d, chosen.features)
         elif one.episode:
-            learnt, reason = chosen.recent.accepted.get(self.identity(value), (0, None))
-            if learnt > one.episode.learnt:
+            turn, reason = chosen.recent.accepted.get(self.identity(value), (0, None))
+            if turn > one.episode.turn:
                 one.version = chosen.version
                 self.close(one, reason)
                 one.begin(chosen.d, chosen.features)
@@ -230,7 +230,7 @@ class Partition:
             height, young = e.level(rate)
             if one.episode is None and score > height:
                 one.episode = Episode(place, height, young, e.usual, model)
-                one.episode.learnt = e.learnt
+                one.episode.turn = e.turn
             if one.episode:
                 say = one.episode.step(place, score, p, height)
         open = one.episode

@@ -486,10 +486,10 @@ class Reasons(unittest.TestCase):
         self.rows(p, b"b", 1, [9.0])
         other = copy.copy(self.chosen)
         other.recent, other.version = copy.copy(self.chosen.recent), 2
-        other.recent.accepted = {p.identity(b"a"): (100, "accepted")}
+        other.recent.accepted = {p.identity(b"a"): (0, "accepted")}
         self.rows(p, b"a", 2, [9.0], other)
         self.assertEqual(len(p.told), 2)
-        other.recent.accepted = {p.identity(b"a"): (101, "accepted")}
+        other.recent.accepted = {p.identity(b"a"): (1, "accepted")}
         self.rows(p, b"b", 3, [9.0], other)
         self.rows(p, b"a", 4, [0.0], other)
         self.assertEqual(self.ends(p)[2:], [("m/0/a/0.0", 1, "closed", "accepted")])

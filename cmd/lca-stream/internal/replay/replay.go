@@ -318,7 +318,7 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 		oneIn = 1
 	}
 	stage := &learn.Learn{LearnConfig: learn.LearnConfig{
-		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, Normal: true, LearnRest: true, LearnOneIn: oneIn,
+		ModelID: r.config.Snapshot.ModelID, Topic: r.config.Snapshot.Topic, Keep: 1, LearnRest: true, LearnOneIn: oneIn,
 		SnapshotRows: 1 << 62, Columns: r.config.Source.Features, Learner: learner, Series: system.SeriesOf(r.config), Producer: app.Producer(),
 		Start:      func(context.Context, source.Offsets) (source.Offsets, error) { return r.start, nil },
 		OnSnapshot: func(s *snapshot.Snapshot) { last = s },
