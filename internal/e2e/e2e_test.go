@@ -90,7 +90,7 @@ func TestKillNine(t *testing.T) {
 				for _, p := range programs {
 					// A kill counts only if work was committed since the last one.
 					s.awaitVersions(2/len(programs), programs...)
-					for range 100 { // those that last are still open then
+					for range 600 { // those that last are still open then
 						if _, long := s.openEpisodes(); long > 0 {
 							break
 						}
