@@ -199,5 +199,13 @@ func Calendar(at time.Time) time.Time {
 	return time.UnixMilli(min(max(at.UnixMilli(), firstCalendarMilli), lastCalendarMilli)).UTC()
 }
 
+// Stamp is the time of the message's rows, in ms since the epoch and of a year that Calendar knows; 0: they have none.
+func (m *Message) Stamp() int64 {
+	if m.Time.IsZero() || m.Time.UnixMilli() <= 0 {
+		return 0
+	}
+	return Calendar(m.Time).UnixMilli()
+}
+
 // OnCalendar reports whether Calendar returns the time that it is given.
 func OnCalendar(at time.Time) bool { return Calendar(at).UnixMilli() == at.UnixMilli() }

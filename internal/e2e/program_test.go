@@ -372,7 +372,7 @@ func (s *stream) toldEpisodes(v kafkatest.Verdict) {
 	}
 }
 
-// openEpisodes is how many episodes have been told of, and are not closed; long says how many of them have been updated, too.
+// openEpisodes returns the number of episodes that are open by their records, and how many of these have been updated.
 func (s *stream) openEpisodes() (all, long int) {
 	s.t.Helper()
 	open := map[string]bool{}

@@ -103,11 +103,7 @@ func (h *holds) end(one *hold) {
 
 // bound drops the oldest rows of holds: at most so many of those that are open together, and as many of those that are over.
 func (h *holds) bound(most, d int) {
-	cut := func(rows *batch, most int) {
-		if rows.len() > most {
-			rows.forget(rows.len()-most, d)
-		}
-	}
+	cut := func(rows *batch, most int) { rows.forget(max(0, rows.len()-most), d) }
 	for _, one := range h.open {
 		cut(&one.rows, most/len(h.open))
 	}
@@ -244,15 +240,11 @@ func (c Config) accepts() (rows uint64, span int64) {
 // accept lets the rows of a hold be learnt.
 func (l *Learner) accept(one *hold, reason string) {
 	h := &l.unusual
-	all := len(l.recent.series) == 1 || h.most
+	all, to := len(l.recent.series) == 1 || h.most, &h.joins
 	if all {
-		h.leaves = l.recent.learner.Evaluator()
+		h.leaves, to = l.recent.learner.Evaluator(), &h.queue
 	}
 	l.recent.learner.Accept(one.series, reason, one.rows.x, all)
-	to := &l.unusual.joins
-	if all {
-		to = &l.unusual.queue
-	}
 	l.released(one, to)
 }
 
@@ -277,8 +269,7 @@ func (l *Learner) regimeOfHeld(s *Step) {
 	if !h.most || len(l.former.regimes) == 0 {
 		return
 	}
-	leaves := l.recent.learner.Evaluator()
-	h.leaves = leaves
+	h.leaves = l.recent.learner.Evaluator()
 	if !l.regimeReturns(l.apart.last, true, math.Inf(1)) {
 		h.leaves = nil
 		return

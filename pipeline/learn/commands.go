@@ -26,7 +26,7 @@ const (
 	hearAgain = 30 * time.Second // after an error
 )
 
-// hearing is how a stage follows its Commands.
+// hearing is the progress of a stage through its Commands.
 type hearing struct {
 	next  source.Offsets // commands before are followed
 	new   bool           // no checkpoint says so

@@ -45,6 +45,13 @@ func (f *Facts) rest() source.Offsets {
 	return f.end
 }
 
+// upTo does with each fact what a live learner had done before it read on from these offsets.
+func (f *Facts) upTo(read source.Offsets, accept func(*episode.Acceptance)) {
+	for a := f.due(read); a != nil; a = f.due(read) {
+		accept(a)
+	}
+}
+
 // due returns the next fact whose place a replay has reached that has read all partitions up to these offsets; nil: there is none. Partitions that it does not read
 // do not count.
 func (f *Facts) due(read source.Offsets) *episode.Acceptance {
@@ -65,15 +72,11 @@ func (f *Facts) due(read source.Offsets) *episode.Acceptance {
 func (l *Learn) acceptBefore(m *source.Message) {
 	if l.Facts != nil {
 		l.offsets[m.Partition] = max(l.offsets[m.Partition], m.Offset)
-		l.acceptUpTo(l.offsets)
+		l.Facts.upTo(l.offsets, l.acceptFact)
 	}
 }
 
 // acceptRest does what it had done before the end.
-func (l *Learn) acceptRest() { l.acceptUpTo(l.Facts.rest()) }
+func (l *Learn) acceptRest() { l.Facts.upTo(l.Facts.rest(), l.acceptFact) }
 
-func (l *Learn) acceptUpTo(read source.Offsets) {
-	for a := l.Facts.due(read); a != nil; a = l.Facts.due(read) {
-		l.accept(a)
-	}
-}
+func (l *Learn) acceptFact(a *episode.Acceptance) { l.accept(a) }

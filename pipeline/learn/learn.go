@@ -99,7 +99,7 @@ type Learn struct {
 	thin       uint64 // minibatches that LearnOneIn has counted
 	released   uint64 // rows of anomalous minibatches that were given up
 	said       passing
-	curve      curve
+	curve      stats.Thinned[stats.Point]
 	constant   []string           // columns that have not moved
 	before     *snapshot.Snapshot // published by another writer before this learner began
 	unusable   Unusable
@@ -333,7 +333,7 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	topic, offset, before := m.Identity()
 	id := minibatch.NewRowIDs(topic, m.Partition.ID)
 	l.unusable.rows(len(l.rows.Invalid), l.rows.N-l.rows.Bad)
-	l.batcher.Stamp(stampOf(m))
+	l.batcher.Stamp(m.Stamp())
 	if l.fills() || l.Series.Keyed() {
 		l.seriesRows(id, offset, before, first)
 		return l.minibatches(ctx, l.batcher.AddSeries(l.x, l.ids, l.turns.ids, m.Partition.ID))

@@ -232,7 +232,9 @@ func (k *KeyedRange) weigh(t *RangeKey) {
 func (k *KeyedRange) give(ctx context.Context, m *source.Message, touched []*RangeKey, of func(row int) *RangeKey) error {
 	var plans []*minibatch.Features
 	for _, t := range touched {
-		t.acceptUpTo(source.Offsets{t.of: m.Offset})
+		if t.facts != nil { // most have none, and each message asks
+			t.facts.upTo(source.Offsets{t.of: m.Offset}, t.accept)
+		}
 		if err := k.choose(t, m); err != nil {
 			return err
 		}
@@ -328,7 +330,7 @@ func (k *KeyedRange) slice(ctx context.Context, plan *minibatch.Features, touche
 func (k *KeyedRange) NextPass() error {
 	k.pass++
 	for _, t := range k.order {
-		t.acceptUpTo(t.facts.rest())
+		t.facts.upTo(t.facts.rest(), t.accept)
 		t.facts.restart()
 		t.ordinal, t.Rows, t.Unusable = 0, 0, Unusable{}
 		if t.plan == nil {
@@ -351,7 +353,7 @@ func (k *KeyedRange) Models() []*RangeKey {
 		return strings.Compare(a.place.value, b.place.value)
 	})
 	for _, t := range all {
-		t.acceptUpTo(t.facts.rest())
+		t.facts.upTo(t.facts.rest(), t.accept)
 		k.done[t.place] = true
 	}
 	k.models, k.order, k.bytes = map[rangePlace]*RangeKey{}, nil, 0
@@ -378,12 +380,9 @@ func (k *KeyedRange) Nothing() error {
 	return k.Unusable.nothing()
 }
 
-// acceptUpTo does what the live learner had done before it read on from these offsets.
-func (t *RangeKey) acceptUpTo(read source.Offsets) {
-	for a := t.facts.due(read); a != nil; a = t.facts.due(read) {
-		if t.Model != nil {
-			t.Model.Accept(a)
-		}
+func (t *RangeKey) accept(a *episode.Acceptance) {
+	if t.Model != nil {
+		t.Model.Accept(a)
 	}
 }
 

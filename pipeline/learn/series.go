@@ -61,14 +61,6 @@ func (l *Learn) saySeries(ends bool) {
 		"remedy", "correct transform.series")
 }
 
-// stampOf is the time of a message's rows, in ms since the epoch; 0: they have none.
-func stampOf(m *source.Message) int64 {
-	if m.Time.IsZero() || m.Time.UnixMilli() <= 0 {
-		return 0
-	}
-	return source.Calendar(m.Time).UnixMilli()
-}
-
 // SeriesState returns a copy of the learner's series of a value in a partition, nil for rows without one; a zero Series where it has none.
 func (l *Learn) SeriesState(partition int32, value []byte) *recent.Series {
 	return l.learner.SeriesState(l.Series.Series(partition, value))

@@ -736,7 +736,7 @@ func (k *KeyedLearn) take(ctx context.Context, m *keyedModel, msg *source.Messag
 			k.touched = append(k.touched, m)
 		}
 	}
-	before, at := h.bytes(), stampOf(msg)
+	before, at := h.bytes(), msg.Stamp()
 	h.x = append(h.x, x...)
 	for _, o := range ordinals {
 		h.ordinals = append(h.ordinals, h.all+o)

@@ -54,7 +54,7 @@ func (s *sim) hears(me *proc, pipe *simPipe, thread string) *Commands {
 	}
 }
 
-// mostCommands is how many are written at most to a topic.
+// mostCommands bounds those that are written to a topic.
 const mostCommands = 8
 
 // command writes a command of a person, once a learner may have something to accept. Some are of other models, or other groups.

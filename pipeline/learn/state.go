@@ -256,41 +256,17 @@ func (l *Learn) note() {
 	i := l.learner.Info()
 	held, heldRows := l.learner.HeldSeries()
 	l.sayConstant(i.Constant)
-	l.curve.add(stats.Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL})
+	l.curve.Add(stats.Point{Rows: i.Rows, NLL: i.NLL, Gaussian: i.GaussianNLL}, curvePoints)
 	l.Stats.SetLearning(&stats.Learning{
 		Version: i.Rows, NLL: i.NLL, GaussianNLL: i.GaussianNLL, Effective: i.Effective,
 		Alarms: i.Alarms, Lockouts: l.learner.AlarmsOf(online.AlarmLockout), Refusals: l.learner.AlarmsOf(online.AlarmRefused), Returns: l.learner.AlarmsOf(online.AlarmRegimeReturned),
 		Gated: i.Gated, Copies: i.Copies, Constant: l.constant, PassRows: i.PassRows,
 		HeldSeries: held, HeldRows: heldRows,
-		Curve: l.curve.points,
+		Curve: l.curve.Points,
 	})
 }
 
-// curve keeps at most curvePoints points: when it is full, every other point is removed and the step doubles.
-type curve struct {
-	points []stats.Point
-	step   uint64
-	seen   uint64
-}
-
-const curvePoints = 512
-
-func (c *curve) add(p stats.Point) {
-	c.step = max(c.step, 1)
-	c.seen++
-	if c.seen%c.step != 0 {
-		return
-	}
-	points := append(c.points, p) // readers hold what is before it, which does not change
-	if len(points) > curvePoints {
-		half := points[:0:0]
-		for i := 1; i < len(points); i += 2 {
-			half = append(half, points[i])
-		}
-		points, c.step = half, 2*c.step
-	}
-	c.points = points
-}
+const curvePoints = 512 // of the NLL
 
 // newLearner returns a learner of dim features, and the batcher that cuts its minibatches. A minibatch has at least a
 // quarter as many rows as features, so that enough rows share the cost of a factorisation.

@@ -25,7 +25,7 @@ type Episodes struct {
 	open   []episode.Record         // as they were said last
 	closed []episode.Record         // the last ones
 	said   map[string]uint64        // by reason
-	traces map[string]*Trace        // of open ones that are shown, by id
+	traces map[string]*trace        // of open
 }
 
 // Say takes what was said of episodes of a partition, and how many are open there now.
@@ -41,7 +41,7 @@ func (e *Episodes) Say(of source.Partition, said []episode.Record, open int) {
 
 func (e *Episodes) begin() {
 	if e.count == nil {
-		e.count, e.said = map[source.Partition]int{}, map[string]uint64{}
+		e.count, e.said, e.traces = map[source.Partition]int{}, map[string]uint64{}, map[string]*trace{}
 	}
 }
 
@@ -65,8 +65,15 @@ func (e *Episodes) say(r *episode.Record) {
 	switch {
 	case at >= 0:
 		e.open[at] = *r
-	case len(e.open) < mostOpenShown:
-		e.open = append(e.open, *r)
+	default:
+		e.show(*r)
+	}
+}
+
+// show adds episodes that are open, as many as there is room for.
+func (e *Episodes) show(open ...episode.Record) {
+	for _, r := range open[:min(len(open), mostOpenShown-len(e.open))] {
+		e.open, e.traces[r.ID] = append(e.open, r), new(trace)
 	}
 }
 
@@ -77,7 +84,7 @@ func (e *Episodes) Own(of source.Partition, open []episode.Record) {
 	e.begin()
 	e.leave(func(p source.Partition) bool { return p == of })
 	e.count[of] = len(open)
-	e.open = append(e.open, open[:min(len(open), mostOpenShown-len(e.open))]...)
+	e.show(open...)
 }
 
 // keep lets go of the episodes of partitions that are not owned.
@@ -89,7 +96,13 @@ func (e *Episodes) keep(owned []source.Partition) {
 
 func (e *Episodes) leave(left func(source.Partition) bool) {
 	maps.DeleteFunc(e.count, func(p source.Partition, _ int) bool { return left(p) })
-	e.open = slices.DeleteFunc(e.open, func(r episode.Record) bool { return left(source.Partition{Topic: r.Topic, ID: r.Partition}) })
+	e.open = slices.DeleteFunc(e.open, func(r episode.Record) bool {
+		if !left(source.Partition{Topic: r.Topic, ID: r.Partition}) {
+			return false
+		}
+		delete(e.traces, r.ID)
+		return true
+	})
 }
 
 // Open returns how many episodes are open, and those that are shown, the newest first.

@@ -148,7 +148,7 @@ func (t *Transform) trace() {
 			values = append(values, one.Short[k])
 		}
 		if len(values) > 0 {
-			t.Stats.Episodes.Trace(t.episodeID(one.model, t.from, one.name, one.episode.From), values)
+			t.Stats.Episodes.Trace(one.id, one.traced, values)
 		}
 	}
 }

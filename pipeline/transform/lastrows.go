@@ -137,7 +137,7 @@ func (t *Transform) level(rate float64) episode.Level {
 		if rate > 0 {
 			height, young = e.Tail.Level(rate)
 		}
-		*c = levels{e, rate, episode.Level{Height: height, Usual: usual(e), Young: young}}
+		*c = levels{e, rate, episode.Level{Height: height, Usual: e.Usual(), Young: young}}
 	}
 	return c.Level
 }
@@ -147,9 +147,6 @@ const tracedCauses = 3
 
 // namedCauses is the largest number of columns that a record of an episode names.
 const namedCauses = 16
-
-// usualShare of the scores of rows are those of usual rows.
-const usualShare = 0.99
 
 // levels is what a model's levels are at a rate.
 type levels struct {
@@ -195,10 +192,11 @@ func (q *queue) partition() source.Partition {
 
 // stampOf is the time of a message's rows; nil: it has none.
 func stampOf(m *source.Message) *time.Time {
-	if m.Time.IsZero() || m.Time.UnixMilli() <= 0 {
+	ms := m.Stamp()
+	if ms == 0 {
 		return nil
 	}
-	at := source.Calendar(m.Time)
+	at := time.UnixMilli(ms).UTC()
 	return &at
 }
 
@@ -238,6 +236,3 @@ func (o *turns) row(row int) *heldSeries {
 	o.same, o.known = value, ok
 	return o.held
 }
-
-// usual is the score below which rows are usual: the 99 % quantile of scores, or one of the tail's, where faulty rows are more than one in a hundred.
-func usual(e *recent.Evaluator) float64 { return min(e.Scores.Quantile(usualShare), e.Tail.Above) }

@@ -316,7 +316,7 @@ func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group strin
 	return err
 }
 
-// mostDamaged is how many states that cannot be read are remembered until a later record replaces them.
+// mostDamaged bounds the states that cannot be read and may yet be replaced by a later record.
 const mostDamaged = 1000
 
 func (s *heldSeriesSet) damaged(topic *StateTopic, of source.Partition, offset int64, what string, err error) error {

@@ -189,7 +189,7 @@ func (o *transforms) open(ctx context.Context, p source.Partition, claim source.
 	return loop, nil
 }
 
-// shares is how many partitions share a budget of episodes in time. Where some are added, the group divides all of them again.
+// shares returns the number of partitions that share a budget of episodes in time. Where some are added, the group divides all of them again.
 func (o *transforms) shares(ctx context.Context) (int, error) {
 	if o.shared.Alarms.Topic == "" {
 		return 1, nil
