@@ -39,7 +39,7 @@ func (l *Learn) follow(a *episode.Acceptance, at map[int32]int64) {
 	if a.Series != nil {
 		who = *a.Series
 	}
-	fact.Message = fmt.Sprintf("%s: accepted as normal by %s; %d rows that were held are learnt", who, a.By, rows)
+	fact.Message = episode.OneLine(fmt.Sprintf("%s: accepted as normal by %s; %d rows that were held are learnt", who, a.By, rows))
 	l.Log.Info("an episode was accepted", "model_id", l.ModelID, "id", a.ID, "by", a.By, "rows", rows)
 	l.pending = append(l.pending, l.Alarms.Accepted(&fact))
 }

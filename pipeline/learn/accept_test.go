@@ -339,3 +339,17 @@ func TestSeriesOfCommands(t *testing.T) {
 		}
 	}
 }
+
+// The message of a fact is one line, whatever the series and the person are called: it is shown as it is.
+func TestFactIsOneLine(t *testing.T) {
+	series := "pump\n\x1b[31m 1"
+	l := &Learn{LearnConfig: LearnConfig{ModelID: "m", Log: fixtures.Quiet(), Now: time.Now, Alarms: transform.Alarms{Topic: "alarms"}}}
+	l.follow(&episode.Acceptance{ID: "m/0/pump/1.0", ModelID: "m", Series: &series, By: "an\rna"}, map[int32]int64{0: 7})
+	var fact episode.Acceptance
+	if err := json.Unmarshal(l.pending[0].Value, &fact); err != nil {
+		t.Fatal(err)
+	}
+	if want := "pump\ufffd\ufffd[31m 1: accepted as normal by an\ufffdna; 0 rows that were held are learnt"; fact.Message != want || *fact.Series != series {
+		t.Errorf("%q, want %q", fact.Message, want)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/lca-stream/lca-stream/lca/recent"
@@ -244,19 +243,9 @@ func said(who string, r *episode.Record) string {
 		what = r.Causes[0].Feature + " " + became[r.Causes[0].Direction]
 	}
 	if r.Type == episode.Closed {
-		return printable(fmt.Sprintf("%s: %s at %s, closed after %s (%s)", who, what, since, rowCount(r.Rows), *r.Reason))
+		return episode.OneLine(fmt.Sprintf("%s: %s at %s, closed after %s (%s)", who, what, since, rowCount(r.Rows), *r.Reason))
 	}
-	return printable(fmt.Sprintf("%s: %s at %s; %s so far", who, what, since, rowCount(r.Rows)))
-}
-
-// printable is a text without what ends a line or steers a terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return utf8.RuneError
-	}, text)
+	return episode.OneLine(fmt.Sprintf("%s: %s at %s; %s so far", who, what, since, rowCount(r.Rows)))
 }
 
 // became says what a column did, by its direction.
