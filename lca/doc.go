@@ -43,6 +43,7 @@
 //	| n_j, N                               | Neighbours                  | section 5.2; N = 3000 in section 6.3           |
 //	| isotropic, diagonal metric           | prop1.Family                | section 6.2                                    |
 //	| low rank + scalar                    | prop1.Family, MetricLowRank | section 3 (end)                                |
+//	| "low-rank or diagonal approximation" | narrowFit, prop1.Narrow     | section 5: time by d, not by its square        |
 //	| own covariance for each point        | FitLocal                    | section 3 (end)                                |
 //	| Manifold Parzen Windows (MPW)        | Fit with MaxIter = 1        | section 3 (end), section 6.1                   |
 //

@@ -62,12 +62,7 @@ func kernelStep[T kernel.Float](ctx context.Context, s *pairs, b prop1.Parts) (e
 		}
 		kernel.Update(m, &w.scratch, q[from*d:to*d], to-from, &w.pool, w.exclusions[from/kernelRows])
 		sum.Add(sum, mat.NewDense(d, d, m.Cov()))
-		out.Copies += m.Copies
-		out.Used += m.Rows
-		for i, admissible := range m.Admissible {
-			out.LogSum[from+i], out.Admissible[from+i] = m.LSE(i), int(admissible)
-			out.Effective += m.Effective[i]
-		}
+		out.add(m, from)
 	}
 	out.Effective /= math.Max(float64(out.Used), 1)
 	if out.Used == 0 {
@@ -77,6 +72,16 @@ func kernelStep[T kernel.Float](ctx context.Context, s *pairs, b prop1.Parts) (e
 	var err error
 	out.CL, err = unwhitened(sum, b)
 	return out, err
+}
+
+// add takes the results of the rows from there on.
+func (e *expectation) add(m *kernel.Moments, from int) {
+	e.Copies += m.Copies
+	e.Used += m.Rows
+	for i, admissible := range m.Admissible {
+		e.LogSum[from+i], e.Admissible[from+i] = m.LSE(i), int(admissible)
+		e.Effective += m.Effective[i]
+	}
 }
 
 // exclusion says which slots of p rows from … to−1 of q must not be compared with.

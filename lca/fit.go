@@ -39,6 +39,9 @@ type fitting struct {
 	random *rand.Rand
 	runs   int
 	all    *pairs // of all rows, once made: a search makes many E-steps over them
+
+	singleNLL float64   // of a narrow fit, the NLL of the single Gaussian
+	axes      []float64 // the variances of a narrow fit that is along the axes; nil of others
 }
 
 // state is where an EM run stands.
@@ -64,6 +67,10 @@ func newFitting(x *mat.Dense, c Config) (*fitting, error) {
 	if c.Metric == MetricLowRank && c.Rank >= len(w.Active) {
 		return nil, fmt.Errorf("lca: fit: Rank is %d, want less than the %d columns that vary", c.Rank, len(w.Active))
 	}
+	f := &fitting{Config: c, working: w, random: rand.New(rand.NewPCG(c.Seed, 0))}
+	if f.narrow() {
+		return f, nil
+	}
 	return fittingOf(w, w.covariance(), w.rows.RawMatrix().Rows, c)
 }
 
@@ -80,13 +87,20 @@ func fittingOf(w *working, global *mat.SymDense, rows int, c Config) (*fitting, 
 	}
 	f.cg = f.pull.Add(global, f.NuGaussian)
 	if f.ig, err = prop1.InverseRoot(f.cg); err != nil {
-		return nil, fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, which is the second number of lca.nu in a configuration, or leave out collinear columns and rows that are far from all others): %w", rows, len(w.Active), err)
+		return nil, f.singularGlobal(rows, err)
 	}
 	return f, nil
 }
 
+func (f *fitting) singularGlobal(rows int, err error) error {
+	return fmt.Errorf("lca: fit: C_G of %d rows × %d columns (raise NuGaussian, which is the second number of lca.nu in a configuration, or leave out collinear columns and rows that are far from all others): %w", rows, len(f.Active), err)
+}
+
 // search runs the algorithm that c.Kind names.
 func (f *fitting) search(ctx context.Context) (state, error) {
+	if f.narrow() {
+		return f.narrowSearch(ctx)
+	}
 	switch f.Kind {
 	case KindGaussian:
 		return f.gaussian(), nil
@@ -146,7 +160,7 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 			return state{}, err
 		}
 		if e.Used == 0 {
-			return state{}, fmt.Errorf("lca: fit: in this metric every row is a near copy of all others: lower Nu (%v), which is lca.nu in a configuration", f.Nu)
+			return state{}, f.allCopies()
 		}
 		s.evaluate(f, e)
 		f.trace(run, s)
@@ -158,6 +172,10 @@ func (f *fitting) em(ctx context.Context, s state, most int) (state, error) {
 			return state{}, err
 		}
 	}
+}
+
+func (f *fitting) allCopies() error {
+	return fmt.Errorf("lca: fit: in this metric every row is a near copy of all others: lower Nu (%v), which is lca.nu in a configuration", f.Nu)
 }
 
 // allPairs are all rows against all others.
@@ -179,10 +197,14 @@ func (f *fitting) fewer(was int, s state) bool { return f.DOF > 0 && prop1.Colum
 func (f *fitting) mStep(s *state, cl *mat.SymDense, parzen int) error {
 	b, sigma, err := f.solver.Solve(f.cg, f.ig, f.pull.Add(cl, f.Nu), parzen)
 	if err != nil {
-		return fmt.Errorf("lca: fit: step %d (raise Nu, which is lca.nu in a configuration; where rows repeat, set NearCopies): %w", s.Iter+1, err)
+		return s.failed(err)
 	}
 	s.Parts, s.CL = b, sigma
 	return nil
+}
+
+func (s *state) failed(err error) error {
+	return fmt.Errorf("lca: fit: step %d (raise Nu, which is lca.nu in a configuration; where rows repeat, set NearCopies): %w", s.Iter+1, err)
 }
 
 // evaluate sets the figures of s from the E-step over all rows in its metric.
@@ -240,8 +262,12 @@ func (f *fitting) nextRun() int {
 // model makes a model of what was found, with all rows as its neighbours.
 func (f *fitting) model(ctx context.Context, x *mat.Dense, s state) (*Model, error) {
 	n, _ := x.Dims()
+	single := f.singleNLL
+	if !f.narrow() {
+		single = f.gaussian().NLL
+	}
 	m := f.out(s, Info{
-		Rows: uint64(n), Learnt: uint64(n), NLL: s.NLL, GaussianNLL: f.gaussian().NLL,
+		Rows: uint64(n), Learnt: uint64(n), NLL: s.NLL, GaussianNLL: single,
 		Gamma: f.Gamma, Minibatch: f.batchRows(), PassRows: float64(n),
 		Copies: uint64(s.Copies), Effective: s.Effective,
 	})
@@ -260,7 +286,14 @@ func (f *fitting) out(s state, info Info) *Model {
 		Kind: f.Kind, Metric: f.Metric, Kernel: f.Kernel, DOF: f.DOF, Coordinates: f.Coordinates, Components: f.Components,
 		Info: info,
 	}
-	m.W = whitening(m.parts(), f.Coordinates, f.Components)
+	if f.axes == nil {
+		m.W = whitening(m.parts(), f.Coordinates, f.Components)
+		return m
+	}
+	m.W = mat.NewDense(f.dim, f.dim, nil)
+	for a, k := range f.Active {
+		m.W.Set(k, k, 1/(math.Sqrt(f.axes[a])*f.Scale[a]))
+	}
 	return m
 }
 

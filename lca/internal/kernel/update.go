@@ -71,6 +71,18 @@ func (m *Moments) LogNearest(i int) float64 { return m.shape.Log(m.Nearest[i], m
 // Update computes the responsibilities of the rows of q (rows × the pool's dim, row by row) over
 // the pool, and their moments. Rows of q should be finite; a row that is not is left out.
 func Update[T Float](m *Moments, s *Scratch[T], q []T, rows int, p *Neighbours[T], ex Exclusion) {
+	s.update(m, q, rows, p, ex)
+	defer s.end()
+	m.Upper = grow(m.Upper, p.dim*p.dim)
+	if m.Rows+m.Atoms == 0 { // as where only the sums are wanted
+		clear(m.Upper)
+		return
+	}
+	s.covariance()
+}
+
+// update is Update without Upper. The call must be ended.
+func (s *Scratch[T]) update(m *Moments, q []T, rows int, p *Neighbours[T], ex Exclusion) {
 	checkQueries(q, rows, p)
 	if ex.Start != nil && len(ex.Start) != rows+1 {
 		panic(fmt.Sprintf("kernel: update of %d rows with %d exclusion starts", rows, len(ex.Start)))
@@ -86,14 +98,8 @@ func Update[T Float](m *Moments, s *Scratch[T], q []T, rows int, p *Neighbours[T
 	s.begin()
 	s.q, s.rows, s.pool, s.ex, s.m = q, rows, p, ex, m
 	s.student()
-	defer s.end()
 	s.share(p.parzen + p.dim)
 	s.responsibilities()
-	if m.Rows+m.Atoms == 0 { // as where only the sums are wanted
-		clear(m.Upper)
-		return
-	}
-	s.covariance()
 }
 
 func checkQueries[T Float](q []T, rows int, p *Neighbours[T]) {
@@ -103,7 +109,7 @@ func checkQueries[T Float](q []T, rows int, p *Neighbours[T]) {
 }
 
 func (m *Moments) reset(rows, dim int) {
-	m.Upper, m.dim = grow(m.Upper, dim*dim), dim
+	m.dim = dim
 	m.Sum, m.Nearest, m.Effective = grow(m.Sum, rows), grow(m.Nearest, rows), grow(m.Effective, rows)
 	m.Admissible, m.Used, m.Atom = grow(m.Admissible, rows), grow(m.Used, rows), grow(m.Atom, rows)
 	m.Rows, m.Atoms, m.Copies = 0, 0, 0

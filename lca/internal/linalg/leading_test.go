@@ -1,0 +1,84 @@
+package linalg
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+)
+
+// TestLeading compares with the whole decomposition, on spectra that are easy, hard, and of one value.
+func TestLeading(t *testing.T) {
+	const k = 3
+	for name, value := range map[string]func(i int) float64{
+		"apart":        func(i int) float64 { return 1 / float64(1+i*i) },
+		"near":         func(i int) float64 { return 1 - 1e-4*float64(i) },
+		"one":          func(int) float64 { return 2 },
+		"of low rank":  func(i int) float64 { return max(0, 5-float64(i)) },
+		"a wide range": func(i int) float64 { return math.Exp(-float64(i)) },
+	} {
+		for _, n := range []int{1 + k, 40, 200} {
+			c := withSpectrum(n, value)
+			var w Workspace
+			asked := 0
+			product := func(dst, v []float64, cols int) {
+				asked += cols
+				w.Product(dst, cols, Dense(c, n), Dense(v, cols), n, cols, n, Set)
+			}
+			values, vectors, err := new(Workspace).Leading(product, n, k, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j := range k {
+				if want := value(j); !(math.Abs(values[j]-want) <= 1e-12*value(0)) {
+					t.Errorf("%s, order %d: eigenvalue %d is %.15g, want %.15g", name, n, j, values[j], want)
+				}
+			}
+			image := multiplyRows(vectors[:k*n], c, n)
+			for i, v := range image {
+				if want := values[i/n] * vectors[i]; !(math.Abs(v-want) <= 1e-10*value(0)) {
+					t.Fatalf("%s, order %d: C v is %v, θ v %v", name, n, v, want)
+				}
+			}
+			if name == "apart" && n == 200 && asked >= n/2 {
+				t.Errorf("it took %d products for %d vectors of order %d", asked, k, n)
+			}
+			before := asked
+			if _, _, err = new(Workspace).Leading(product, n, k, vectors); err != nil {
+				t.Fatal(err)
+			}
+			if again := asked - before; name == "apart" && n == 200 && again > 2*kernel.TileWidth {
+				t.Errorf("from the vectors themselves it took %d products", again)
+			}
+		}
+	}
+}
+
+// withSpectrum returns a matrix with these eigenvalues, the largest first, in directions at random.
+func withSpectrum(n int, value func(i int) float64) []float64 {
+	r := rand.New(rand.NewPCG(uint64(n), 9))
+	var w Workspace
+	base := normals(r, n*n)
+	gram := make([]float64, n*n)
+	w.AddGram(gram, base, n, n)
+	_, q, err := EigenSym(gram, n)
+	if err != nil {
+		panic(err)
+	}
+	scaled := append([]float64(nil), q...)
+	for i := range n {
+		for j := range n {
+			scaled[i*n+j] *= value(j)
+		}
+	}
+	c := make([]float64, n*n)
+	w.Product(c, n, Dense(scaled, n), Dense(q, n).T(), n, n, n, Set)
+	return c
+}
+
+func multiplyRows(rows, c []float64, n int) []float64 {
+	out := make([]float64, len(rows))
+	new(Workspace).Product(out, n, Dense(rows, n), Dense(c, n), len(rows)/n, n, n, Set)
+	return out
+}
