@@ -55,6 +55,7 @@ func backtestFiles(t *testing.T) (dir string) {
 			files["long.csv"] += line
 		}
 	}
+	files["plain.yaml"] = "lca: {preset: metric}\n" // with a configuration nothing is chosen but features, and the time where no flag tells it
 	files["labels.csv"] = fmt.Sprintf("from,to\n%d,%d\n", faultFrom, faultTo)
 	files["times.csv"] = fmt.Sprintf("from,to\n%s,%s\n", at.Add(faultFrom*time.Minute).Format(time.RFC3339), at.Add(faultTo*time.Minute).Format(time.RFC3339))
 	for name, text := range files {
@@ -68,7 +69,7 @@ func backtestFiles(t *testing.T) (dir string) {
 // backtested runs a backtest, and returns what it says and the rows that it writes.
 func backtested(t *testing.T, dir string, args ...string) (backtest.Result, arrow.Record) {
 	t.Helper()
-	said := mustRun[backtest.Result](t, dir, "", append([]string{"backtest", "--rows", "out.arrow", "--force", "--json"}, args...)...)
+	said := mustRun[backtest.Result](t, dir, "", append([]string{"backtest", "--rows", "out.arrow", "--force", "--json", "-c", "plain.yaml", "--time="}, args...)...)
 	said.Seconds = 0
 	in, err := source.OpenFiles([]string{filepath.Join(dir, "out.arrow")}, format.FileConfig{})
 	if err != nil {
@@ -139,7 +140,7 @@ func TestBacktest(t *testing.T) {
 		t.Errorf("%d features", lca.Len())
 	}
 	for _, name := range []string{"rows.arrow", "rows.arrows", "rows.parquet"} {
-		mustRun[any](t, dir, "", "backtest", "rows.csv", "--features", "a,b,c", "--rows", name, "--set", "transform.column=w")
+		mustRun[any](t, dir, "", "backtest", "rows.csv", "-c", "plain.yaml", "--time=", "--features", "a,b,c", "--rows", name, "--set", "transform.column=w")
 		again, got := backtested(t, dir, name, "--features", "a,b,c", "--labels", "faulty")
 		if diff := cmp.Diff(said, again); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -185,8 +186,10 @@ func TestBacktestChoosesByTheNormalStretch(t *testing.T) {
 		}
 		text += fmt.Sprintf("%v,%v,%v\n", r.NormFloat64(), r.NormFloat64(), late)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "late.csv"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{"late.csv": text, "plain.yaml": "{}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for features, args := range map[int32][]string{2: {"--until", "300"}, 3: {"--until", "300", "--features", "a,b,late"}} {
 		_, rec := backtested(t, dir, append(args, "late.csv")...)
@@ -211,7 +214,7 @@ func TestBacktestLabels(t *testing.T) {
 	if *got.Faults != 2 {
 		t.Errorf("%d faults of two machines", *got.Faults)
 	}
-	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--json", "--episodes", "episodes.json")); !strings.HasPrefix(said, `{"rows":1500,"scored":1385,"episodes":2,"false_episodes":null,"faults":null,"met":null,"delay_rows":null,"ap":null,"auc":null,"seconds":`) {
+	if said := string(must(t, dir, "backtest", "rows.csv", "-c", "plain.yaml", "--time=", "--features", "a,b,c", "--json", "--episodes", "episodes.json")); !strings.HasPrefix(said, `{"rows":1500,"scored":1385,"episodes":2,"false_episodes":null,"faults":null,"met":null,"delay_rows":null,"ap":null,"auc":null,"seconds":`) {
 		t.Error(said)
 	}
 	var episodes []episode.Record
@@ -222,7 +225,7 @@ func TestBacktestLabels(t *testing.T) {
 	if len(episodes) != 2 || last.From.Row != 1400 || last.To.Row != 1499 || last.Type != episode.Updated || !episodes[0].Young {
 		t.Errorf("%+v", episodes)
 	}
-	if said := string(must(t, dir, "backtest", "rows.csv", "--features", "a,b,c", "--labels", "faulty")); !strings.HasSuffix(said, " late at the median\n1 fault in the labels: AP 1, AUC 1 of lca_recent_score\n") {
+	if said := string(must(t, dir, "backtest", "rows.csv", "-c", "plain.yaml", "--time=", "--features", "a,b,c", "--labels", "faulty")); !strings.HasSuffix(said, " late at the median\n1 fault in the labels: AP 1, AUC 1 of lca_recent_score\nthe page: rows.html\n") {
 		t.Error(said)
 	}
 }
@@ -291,9 +294,9 @@ func TestBacktestRefuses(t *testing.T) {
 		`column "a" has`:                               {"rows.csv", "--labels", "a"},
 		`column "machine" is utf8; want numbers`:       {"rows.csv", "--labels", "machine"},
 		`column "machine" has "m0", which is no time`:  {"rows.csv", "--time", "machine"},
-		"say with --key which column":                  {"rows.csv", "--set", "model.by=key"},
+		"say with --key which column":                  {"rows.csv", "--key=", "--set", "model.by=key"},
 		"model.by is header:x, and rows of files":      {"rows.csv", "--set", "model.by=header:x"},
-		"transform.series is key, and rows of files":   {"rows.csv", "--set", "transform.series=key"},
+		"transform.series is key, and rows of files":   {"rows.csv", "--key=", "--set", "transform.series=key"},
 		"transform.series: there are 0 columns \"no\"": {"rows.csv", "--set", "transform.series=column:no"},
 		"all inputs need the columns of the first":     {"rows.csv", "other.csv"},
 		"--rows rows.csv: extension":                   {"m0.csv", "--rows", "rows.csv", "--force"},
@@ -303,7 +306,7 @@ func TestBacktestRefuses(t *testing.T) {
 		"--json and --rows - would both":               {"rows.csv", "--json", "--rows", "-"},
 		"makes no model: 3 rows are too few":           {"rows.csv", "--features", "a,b,c", "--until", "3"},
 	} {
-		if _, fault := lcaStream(t, dir, "", append([]string{"backtest"}, args...)...); !strings.Contains(fault, says) {
+		if _, fault := lcaStream(t, dir, "", append([]string{"backtest", "-c", "plain.yaml", "--time="}, args...)...); !strings.Contains(fault, says) {
 			t.Errorf("%v: %q does not say %q", args, fault, says)
 		}
 	}

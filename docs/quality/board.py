@@ -131,7 +131,7 @@ def backtest(series, settings, every):
     """The rows that come out, what is said of them, and the CPU seconds."""
     with tempfile.TemporaryDirectory() as d:
         out = os.path.join(d, "rows.arrow")
-        command = [PROGRAM, "backtest", series.path, "--until", str(series.rows), "--labels", "label", "--rows", out, "--json"]
+        command = [PROGRAM, "backtest", series.path, "--until", str(series.rows), "--labels", "label", "--rows", out, "--json", "--time=", "--key=", "--set", "lca.preset=metric"]
         if every:
             command += ["--features", ",".join(series.columns)]
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as log:

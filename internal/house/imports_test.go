@@ -72,7 +72,7 @@ var layers = []layer{
 	{rooms + "offsets", "pipeline sink source " + in("app plural system terminal"), kafkaClients, ""},
 	{rooms + "doctor", "minibatch pipeline sink/snapshot source " + in("app config offsets plural system terminal topics") + " internal/logs internal/typo", kafkaClients, ""},
 	{rooms + "replay", "lca minibatch pipeline sink source " + in("app config plural system terminal"), "github.com/segmentio github.com/twmb", ""},
-	{rooms + "backtest", "lca/online lca/recent minibatch pipeline sink source " + in("app config plural system"), "github.com/segmentio github.com/twmb", ""},
+	{rooms + "backtest", "lca lca/online lca/recent minibatch pipeline sink source " + in("app config plural status system terminal"), "github.com/segmentio github.com/twmb", ""},
 	{rooms + "em", "lca pipeline sink/snapshot source " + in("app config plural"), "github.com/segmentio github.com/twmb", ""},
 	{rooms + "demo", "sink source " + in("app config demo run system terminal") + " internal/clustering internal/embedded", "github.com/twmb", ""},
 	{rooms + "demo/toy", "lca internal/clustering", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13", ""},

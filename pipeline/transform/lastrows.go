@@ -104,6 +104,9 @@ func (t *Transform) watch(w *encode.Whitened) {
 		}
 		if one.heard = now.Elapsed; r.scorer.Rows(i) > recent.FirstRows { // the level is of the scores of means
 			say = one.episode.Step(r.places[i], float64(w.Recent[at]), float64(w.RecentP[at]), t.level(now.Rate))
+			if t.judged != nil {
+				t.judged(Judged{one.name, r.places[i], float64(w.Recent[at]), e, now.Rate})
+			}
 		}
 		cause := r.scorer.Account(e, i, &one.Series, one.episode.Watch.Open, one.cause)
 		if say != "" {

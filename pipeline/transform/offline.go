@@ -32,6 +32,18 @@ type Offline struct {
 	Said func(episode.Record)
 }
 
+// Judged is a row by which episodes are told.
+type Judged struct {
+	Series string // as in the key of its state
+	At     episode.Place
+	Score  float64
+	By     *recent.Evaluator
+	Rate   float64 // budget of false episodes per row
+}
+
+// Judge has each called with every row by which episodes are told, in order.
+func (o *Offline) Judge(each func(Judged)) { o.transform.judged = each }
+
 // Watch has episodes told at the budget of rates, which know the rows by the offsets of their places.
 func (o *Offline) Watch(rates *episode.Rates) { o.transform.rates = rates }
 

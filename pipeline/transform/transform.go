@@ -79,6 +79,7 @@ type Transform struct {
 	levels    levels                      // of the model that was last asked for
 	from      source.Partition            // of the batch
 	records   []episode.Record            // of it
+	judged    func(Judged)                // called with rows by which episodes are told; nil: with none
 	oneSeries bool                        // to the learner of a model all its rows are one series, whose identity is 0: there is a model for each value
 	value     *string                     // whose model it is, where files are read; nil: the model is of all rows
 	placeOf   func(row int) episode.Place // of a row of a message of a file; nil: it is in a topic

@@ -2,10 +2,12 @@ package format
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -80,7 +82,7 @@ func openCSVFile(path string, c FileConfig) (_ table, err error) {
 		return nil, err
 	}
 	t := &csvFile{f: f, most: c.MaxBytes / csvShare}
-	if err = t.index(int64(c.MaxRows), c.Need); err != nil {
+	if err = t.index(int64(c.MaxRows), cmp.Or(c.Head, math.MaxInt64), c.Need); err != nil {
 		_ = f.Close()
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func openCSVFile(path string, c FileConfig) (_ table, err error) {
 }
 
 // index reads the file once.
-func (t *csvFile) index(maxRows int64, need func(arrow.Field) bool) error {
+func (t *csvFile) index(maxRows, head int64, need func(arrow.Field) bool) error {
 	names, offset, err := t.names()
 	if err != nil {
 		return err
@@ -99,7 +101,7 @@ func (t *csvFile) index(maxRows int64, need func(arrow.Field) bool) error {
 	}
 	t.kinds = make([]csvKind, len(names))
 	piece := csvPiece{offset: offset}
-	for {
+	for t.total < head {
 		fields, err := r.next()
 		if errors.Is(err, io.EOF) {
 			break

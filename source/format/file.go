@@ -28,6 +28,7 @@ type table interface {
 // FileConfig says what is read of a file. The zero value is everything, in batches of any number of rows.
 type FileConfig struct {
 	MaxRows  int                             // of a batch
+	Head     int64                           // of a CSV file, whose end must be found: no more rows are wanted than these; 0: all are
 	MaxBytes int64                           // of a batch, decoded; 0, or more than 2 GiB: 2 GiB
 	Need     func(arrow.Field) bool          // whether a column is needed: of one that is not, Parquet reads nothing, and it is a column of nulls; nil: all are
 	Changed  func(column, how string, n int) // told by Close of values that their type cannot hold; nil: it is not called

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,6 +58,11 @@ func (o *Options) Path() string {
 	}
 	file, _ := o.getenv(configVariable)
 	return file
+}
+
+// Sets reports whether --set names a setting.
+func (o *Options) Sets(path string) bool {
+	return slices.ContainsFunc(o.set, func(one string) bool { return strings.HasPrefix(one, path+"=") })
 }
 
 // completeSetting completes the key of --set, and after = the values of a setting with few of them.

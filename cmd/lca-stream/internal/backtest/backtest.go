@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -9,8 +10,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
@@ -36,7 +40,11 @@ type flags struct {
 	features       []string
 	labels, until  string
 	rows, episodes string
-	kind           rowfile.Kind // of rows
+	page, config   string                    // config: the file of the configuration; "": there is none
+	set            func(setting string) bool // whether --set names it
+	timeTold       bool                      // --time stands on the command line
+	keyTold        bool                      // --key does
+	kind           rowfile.Kind              // of rows
 	force, json    bool
 }
 
@@ -44,11 +52,19 @@ type flags struct {
 func Command(p *app.Program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backtest FILE...",
-		Short: "Score files as a live stream would be, and judge the scores by labels",
+		Short: "Tell what a live stream would have told of files, as a page",
 		Long: `Goes through files in order (.arrow, .arrows, .parquet, .csv) as the learner and the transform of a live stream
 would go through the messages of a partition, each row a message: every minibatch is scored with the newest model, and
 then learnt. A model is published when there is a first one, at every doubling of its rows, and from then on every 1,000
 rows. No broker is needed. The scores are those of a live pipeline, to the bit, for rows that have the same version.
+
+What came of it is a page, one file of HTML: the episodes, their causes, what another budget would give, and the
+configuration to run it live. The page may replace an earlier one. With --rows, --episodes or --json it is written where
+-o names it.
+
+What is not told is chosen by the first rows, as init does it, and the page says so: the columns that are learnt, the one
+with the time (--time= is none), and the one that says whose row it is (--key= is none), whose values then are series.
+Without -c the preset is density.
 
 --until says where the normal stretch ends: what comes before is learnt, however little it is, before the first row is
 scored. Without it the first rows of the stream are the normal stretch, and scores begin with the first model. A time
@@ -63,7 +79,8 @@ inclusive. Labels judge, and nothing is learnt from them. No label is moved or w
 -c and --set say how, as for a pipeline. With model.by the rows of each value have a model of their own, with
 transform.series they are a series of one model; the key of a row is what the column of --key has. A series goes on from
 its rows in the normal stretch.`,
-		Example: `  lca-stream backtest pump.parquet --time at --until 2026-03-01 --rows scored.parquet
+		Example: `  lca-stream backtest pump.csv
+  lca-stream backtest pump.parquet --time at --until 2026-03-01 --rows scored.parquet
   lca-stream backtest train.csv test.csv --until 20000 --labels faulty --set lca.preset=density --json
   lca-stream backtest fleet.arrow --key machine --set model.by=key --labels faults.csv`,
 		Args: app.Takes(1, app.AnyNumber),
@@ -76,11 +93,13 @@ its rows in the normal stretch.`,
 	c.Flags().StringVar(&f.labels, "labels", "", "`COLUMN` of 0 and 1, or CSV file of from,to, by which the scores are judged")
 	c.Flags().StringVar(&f.until, "until", "", "`ROWS` of the normal stretch, or the time at which it ends")
 	c.Flags().StringVar(&f.rows, "rows", "", "write the rows with what the transform adds to `FILE` (.arrow, .arrows, .parquet); - is an Arrow IPC stream on standard output")
+	c.Flags().StringVarP(&f.page, "output", "o", "", "write the page to `FILE`; default: the name of the first file, with .html, unless --rows, --episodes or --json is there")
 	c.Flags().StringVar(&f.episodes, "episodes", "", "write the episodes to `FILE`, a JSON array")
-	c.Flags().BoolVar(&f.force, "force", false, "overwrite the files of --rows and --episodes")
+	c.Flags().BoolVar(&f.force, "force", false, "overwrite the files of --rows, --episodes and --output")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return app.Command(c, func(ctx context.Context, args []string) error {
-		f.inputs = args
+		f.inputs, f.config, f.set = args, o.Path(), o.Sets
+		f.timeTold, f.keyTold = c.Flags().Changed("time"), c.Flags().Changed("key")
 		if err := f.check(); err != nil {
 			return err
 		}
@@ -109,8 +128,37 @@ func (f *flags) check() (err error) {
 		}
 	}
 	if f.episodes != "" {
-		_, err = app.MayOverwrite("--episodes", f.episodes, f.inputs, f.force)
+		if _, err = app.MayOverwrite("--episodes", f.episodes, f.inputs, f.force); err != nil {
+			return err
+		}
 	}
+	return f.pageFile()
+}
+
+// pageMark is in the head of every page.
+const pageMark = `<meta name="generator" content="lca-stream backtest">`
+
+// pageFile finds out where the page goes. One may take the place of another.
+func (f *flags) pageFile() error {
+	if f.page == "" && f.rows == "" && f.episodes == "" && !f.json {
+		name := filepath.Base(f.inputs[0])
+		f.page = strings.TrimSuffix(name, filepath.Ext(name)) + ".html"
+	}
+	if f.page == "" || f.page == "-" {
+		if f.page == "-" && (f.json || f.rows == "-") {
+			return app.UsageError("--output - and %s would both go to standard output", map[bool]string{true: "--json", false: "--rows -"}[f.json])
+		}
+		return nil
+	}
+	head := make([]byte, 1024)
+	if file, err := os.Open(f.page); err == nil {
+		n, _ := io.ReadFull(file, head)
+		_ = file.Close()
+		if bytes.Contains(head[:n], []byte(pageMark)) {
+			return nil
+		}
+	}
+	_, err := app.MayOverwrite("--output", f.page, f.inputs, f.force)
 	return err
 }
 
@@ -149,6 +197,12 @@ type backtest struct {
 	scored  int64
 	first   int64 // the first row with a score; −1: there is none
 	told    episodes
+
+	budgets    budgets
+	timeline   timeline
+	calibrated calibration
+	choice     choice
+	leftOut    []minibatch.Judgement // columns of numbers that are not learnt
 }
 
 func run(ctx context.Context, p *app.Program, f *flags, cfg *config.Config) error {
@@ -161,6 +215,9 @@ func run(ctx context.Context, p *app.Program, f *flags, cfg *config.Config) erro
 
 func (b *backtest) run(ctx context.Context, p *app.Program) error {
 	f, cfg := b.flags, b.config
+	if err := b.choose(ctx); err != nil {
+		return err
+	}
 	if err := b.prepare(); err != nil {
 		return err
 	}
@@ -189,10 +246,18 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 		}
 	}
 	said := p.Stdout
-	if f.rows == "-" {
+	if f.rows == "-" || f.page == "-" {
 		said = p.Stderr
 	}
-	return b.report(said)
+	r, m := b.result()
+	if err := b.report(said, &r); err != nil || f.page == "" {
+		return err
+	}
+	if err := b.writePage(ctx, p, &r, m); err != nil || f.page == "-" || f.json {
+		return err
+	}
+	_, err = fmt.Fprintf(said, "the page: %s\n", f.page)
+	return err
 }
 
 // prepare reads what the flags say.
@@ -269,7 +334,7 @@ func (b *backtest) read(ctx context.Context, in *source.Files) error {
 	case err != nil:
 		return err
 	case b.schema == nil:
-		return errors.New("the files have no rows")
+		return errNoRows
 	case !b.passed:
 		return fmt.Errorf("--until %s is not before the end: the files have %s, and all are in the normal stretch", b.flags.until, plural.Count(b.row, "row"))
 	}
@@ -325,11 +390,12 @@ func (b *backtest) begin(rec arrow.Record) error {
 		return err
 	}
 	learn.WarnLeftOut(b.log, features, leftOut)
+	b.leftOut = leftOut
 	b.learnt = project(b.schema, minibatch.ColumnsOf(features.Names))
 	if err := b.told.begin(b.config.Alarms.Budget, b.flags.time != ""); err != nil {
 		return err
 	}
-	b.lanes = lanes{config: b.config, log: b.log, features: features.Names, told: &b.told}
+	b.lanes = lanes{config: b.config, log: b.log, features: features.Names, told: &b.told, budgets: &b.budgets}
 	if b.columns.series != "" {
 		b.lanes.series = modelkey.By{Place: modelkey.Column, Name: b.columns.series}
 	}
@@ -437,8 +503,12 @@ func (b *backtest) part(ctx context.Context, rec arrow.Record, c *cells, from, t
 
 // count counts the scores of rows, and judges those behind the normal stretch.
 func (b *backtest) count(c *cells, normal int, done []scored) error {
-	for i := normal; i < len(done); i++ {
+	for i := range done {
 		row := b.row + int64(i)
+		if i < normal {
+			b.timeline.add(row, c.at(i), 1, false)
+			continue
+		}
 		score, ok := done[i].score()
 		if ok {
 			b.scored++
@@ -446,16 +516,22 @@ func (b *backtest) count(c *cells, normal int, done []scored) error {
 				b.first = row
 			}
 		}
-		if err := b.judge.add(c, i, row, score, ok); err != nil {
+		is, err := b.judge.add(c, i, row, score, ok)
+		if err != nil {
 			return err
+		}
+		p, inEpisode := done[i].p()
+		b.timeline.add(row, c.at(i), p, is == faulty)
+		if ok {
+			b.calibrated.add(p, is == faulty || is == unknown && inEpisode)
 		}
 	}
 	return nil
 }
 
-// report says what came of it.
-func (b *backtest) report(w io.Writer) error {
-	r := Result{Rows: b.row, Scored: b.scored, Seconds: time.Since(b.screen.Start).Seconds()}
+// result is what came of it.
+func (b *backtest) result() (r Result, m meeting) {
+	r = Result{Rows: b.row, Scored: b.scored, Seconds: time.Since(b.screen.Start).Seconds()}
 	if b.judge.labelled {
 		r.Faults = new(int)
 		*r.Faults = len(b.judge.faults)
@@ -465,9 +541,15 @@ func (b *backtest) report(w io.Writer) error {
 		r.Episodes = new(int)
 		*r.Episodes = len(b.told.last)
 		if b.judge.labelled {
-			r.FalseEpisodes, r.Met, r.DelayRows = b.judge.met(b.told.last)
+			m = b.judge.met(b.told.last)
+			r.FalseEpisodes, r.Met, r.DelayRows = &m.wrong, &m.met, m.delay
 		}
 	}
+	return r, m
+}
+
+// report says what came of it.
+func (b *backtest) report(w io.Writer, r *Result) error {
 	if b.flags.json {
 		return json.NewEncoder(w).Encode(r)
 	}

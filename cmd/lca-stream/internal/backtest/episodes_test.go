@@ -50,7 +50,7 @@ func told(t *testing.T, cfg *config.Config, f *flags, text string) (r Result, al
 	}
 	var said bytes.Buffer
 	p := &app.Program{Stdout: &said, Stderr: io.Discard, Getenv: func(string) (string, bool) { return "", false }}
-	f.inputs, f.episodes, f.json = []string{in}, out, true
+	f.inputs, f.episodes, f.json, f.config, f.timeTold = []string{in}, out, true, "of the test", true
 	if err := f.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -193,12 +193,12 @@ func TestMet(t *testing.T) {
 		"two of one fault":      {[]*episode.Record{one("m1", 16, 20), one("m1", 12, 13)}, 0, 1, 1},
 		"one of two, one false": {[]*episode.Record{one("m2", 13, 13), one("m2", 20, 30), one("m1", 50, 51)}, 1, 2, 0.5},
 	} {
-		wrong, met, delay := (&judge{faults: faults}).met(c.all)
+		m := (&judge{faults: faults}).met(c.all)
 		got := -1.
-		if delay != nil {
-			got = *delay
+		if m.delay != nil {
+			got = *m.delay
 		}
-		if diff := cmp.Diff([]float64{float64(c.wrong), float64(c.met), c.delay}, []float64{float64(*wrong), float64(*met), got}); diff != "" {
+		if diff := cmp.Diff([]float64{float64(c.wrong), float64(c.met), c.delay}, []float64{float64(m.wrong), float64(m.met), got}); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

@@ -195,25 +195,24 @@ type judged struct {
 	faulty bool
 }
 
-// add judges a row. One without a score is none that could be told from the others, and is left out.
-func (j *judge) add(c *cells, i int, row int64, score float32, hasScore bool) (err error) {
+// add judges a row, and returns its label. One without a score is none that could be told from the others, and is left out.
+func (j *judge) add(c *cells, i int, row int64, score float32, hasScore bool) (is label, err error) {
 	if !j.labelled {
-		return nil
+		return unknown, nil
 	}
-	var is label
 	if j.spans != nil {
 		is = j.spans.of(row, c.at(i))
 	} else if is, err = c.labels(i); err != nil {
-		return fmt.Errorf("row %d: %w", row, err)
+		return unknown, fmt.Errorf("row %d: %w", row, err)
 	}
 	if j.fault(c, i, row, is); is == unknown || !hasScore {
-		return nil
+		return is, nil
 	}
 	j.rows = append(j.rows, judged{score, is == faulty})
 	if is == faulty {
 		j.worst++
 	}
-	return nil
+	return is, nil
 }
 
 // fault begins a fault, or goes on with one, in the series of a row.
@@ -240,12 +239,18 @@ func (j *judge) fault(c *cells, i int, row int64, is label) {
 	}
 }
 
+// meeting is what labels say of episodes.
+type meeting struct {
+	wrong, met int
+	delay      *float64
+	right      []bool // of each episode
+}
+
 // met compares episodes with faults. A fault is met if a row of its own is in an episode of its series; an episode with no such row is false. The delay is
 // the median, over the faults that are met, of how many rows of the fault come before the first episode.
-func (j *judge) met(all []*episode.Record) (wrong, met *int, delay *float64) {
-	wrong, met = new(int), new(int)
+func (j *judge) met(all []*episode.Record) (m meeting) {
 	var late []float64
-	right := make([]bool, len(all))
+	m.right = make([]bool, len(all))
 	for _, f := range j.faults {
 		first := -1
 		for i, e := range all {
@@ -256,25 +261,25 @@ func (j *judge) met(all []*episode.Record) (wrong, met *int, delay *float64) {
 			if at == len(f.rows) || f.rows[at] > e.To.Offset {
 				continue
 			}
-			if right[i] = true; first < 0 || at < first {
+			if m.right[i] = true; first < 0 || at < first {
 				first = at
 			}
 		}
 		if first >= 0 {
-			*met++
+			m.met++
 			late = append(late, float64(first))
 		}
 	}
-	for _, ok := range right {
+	for _, ok := range m.right {
 		if !ok {
-			*wrong++
+			m.wrong++
 		}
 	}
 	if slices.Sort(late); len(late) > 0 {
-		delay = new(float64)
-		*delay = (late[(len(late)-1)/2] + late[len(late)/2]) / 2
+		m.delay = new(float64)
+		*m.delay = (late[(len(late)-1)/2] + late[len(late)/2]) / 2
 	}
-	return wrong, met, delay
+	return m
 }
 
 // figures are the average precision and the area under the ROC curve; nil where there are no faulty rows, or no others.

@@ -52,12 +52,14 @@ type lanes struct {
 	scoring   bool             // the normal stretch has ended
 	published int              // versions that rows were scored with
 	told      *episodes
+	budgets   *budgets
 }
 
 // lane is one model: a learner, and the transform that has its newest version.
 type lane struct {
 	*lanes
 	id      string
+	value   *string // whose model it is; nil: that of all rows
 	learner *learn.Learn
 	read    snapshot.Assembler // of what the learner publishes
 	offline *transform.Offline
@@ -99,6 +101,7 @@ func (s *lanes) of(value string) (*lane, error) {
 	}
 	value = strings.Clone(value) // it is in the memory of a record
 	l.offline.Of(value)
+	l.value = &value
 	s.all[value] = l
 	s.order = append(s.order, l)
 	return l, nil
@@ -150,6 +153,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	})
 	l.offline.Watch(&s.told.rates)
 	l.offline.Said = s.told.say
+	l.offline.Judge(func(r transform.Judged) { s.budgets.row(id, l.value, r) })
 	return l, nil
 }
 
@@ -198,6 +202,8 @@ type scored struct {
 	id      string       // of the model; "": there is none
 	version uint64       // 0: there is no model
 	column  int          // of the score
+	rare    int          // column of its p
+	episode int          // column of the episode; −1: there is none
 }
 
 func (s scored) row(i int) scored { s.at = i; return s }
@@ -211,6 +217,19 @@ func (s scored) score() (float32, bool) {
 	return col.Value(s.at), col.IsValid(s.at)
 }
 
+// p is how rare the score is, and whether the row is in an episode; 1 where it has no score.
+func (s scored) p() (p float64, inEpisode bool) {
+	if _, ok := s.score(); !ok {
+		return 1, false
+	}
+	if col, ok := s.rows.Column(s.rare).(*array.Float32); ok && col.IsValid(s.at) {
+		p = float64(col.Value(s.at))
+	} else {
+		p = 1
+	}
+	return p, s.episode >= 0 && s.rows.Column(s.episode).IsValid(s.at)
+}
+
 // rows scores rows with the newest version and then learns them, minibatch by minibatch. of says where a row comes from, and take gets what rows have become.
 func (l *lane) rows(ctx context.Context, rec arrow.Record, of func(i int) origin, take func(first int, made scored)) error {
 	n := rec.NumRows()
@@ -219,7 +238,7 @@ func (l *lane) rows(ctx context.Context, rec arrow.Record, of func(i int) origin
 		err := l.score(ctx, part, func(i int) origin { return of(int(from) + i) })
 		first := int(from)
 		for _, made := range l.made {
-			take(first, scored{rows: made, id: l.id, version: l.adopted, column: l.judged(made.Schema())})
+			take(first, l.scored(made))
 			first += int(made.NumRows())
 		}
 		if err == nil {
@@ -234,12 +253,18 @@ func (l *lane) rows(ctx context.Context, rec arrow.Record, of func(i int) origin
 	return nil
 }
 
-// judged is the column of the best score that there is.
-func (s *lanes) judged(schema *arrow.Schema) int {
-	for _, suffix := range []string{"_recent_score", "_score"} {
-		s.column = s.config.Transform.Column + suffix
-		if at := schema.FieldIndices(s.column); len(at) == 1 {
-			return at[0]
+// scored are rows with the columns of the best score that there is.
+func (l *lane) scored(made arrow.Record) scored {
+	s := scored{rows: made, id: l.id, version: l.adopted, episode: -1}
+	column := l.config.Transform.Column
+	if at := made.Schema().FieldIndices(column + "_episode"); len(at) == 1 {
+		s.episode = at[0]
+	}
+	for _, name := range []string{"_recent_", "_"} {
+		score, p := made.Schema().FieldIndices(column+name+"score"), made.Schema().FieldIndices(column+name+"p")
+		if len(score) == 1 && len(p) == 1 {
+			l.column, s.column, s.rare = column+name+"score", score[0], p[0]
+			return s
 		}
 	}
 	panic("lca-stream: internal error: rows are not scored")

@@ -37,7 +37,7 @@ func recentScores(t *testing.T, by modelkey.By, first, last int) []float32 {
 	p := &app.Program{Stdout: io.Discard, Stderr: io.Discard, Getenv: func(string) (string, bool) { return "", false }}
 	cfg := config.Default()
 	cfg.Source.Features = []string{"a", "b"}
-	f := &flags{inputs: []string{in}, key: "machine", until: "1000", rows: out}
+	f := &flags{inputs: []string{in}, key: "machine", until: "1000", rows: out, config: "of the test", timeTold: true}
 	if err := f.check(); err != nil {
 		t.Fatal(err)
 	}

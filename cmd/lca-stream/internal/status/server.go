@@ -194,14 +194,16 @@ func writeText(w http.ResponseWriter, code int, text []byte) {
 var (
 	//go:embed page/page.html
 	pageHTML string
+	// CSS is the style of pages of ours.
 	//go:embed page/page.css
-	pageCSS string
+	CSS string
+	// ChartsJS draws on them.
 	//go:embed page/charts.js
-	chartsJS string
+	ChartsJS string
 	//go:embed page/page.js
 	pageJS string
 
-	wholePage = []byte(strings.NewReplacer("/* page.css */", pageCSS, "/* charts.js */", chartsJS, "/* page.js */", pageJS).Replace(pageHTML))
+	wholePage = []byte(strings.NewReplacer("/* page.css */", CSS, "/* charts.js */", ChartsJS, "/* page.js */", pageJS).Replace(pageHTML))
 )
 
 func page(w http.ResponseWriter, r *http.Request) {

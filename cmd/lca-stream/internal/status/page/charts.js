@@ -29,7 +29,7 @@ function ticks(lo, hi, most) {
 
 // plot clears a picture and draws its axes.
 function plot(id, xs, ys, at, say) {
-  const svg = $(id), W = 340, H = 190, L = 44, B = 22, T = 8, R = 10;
+  const svg = $(id), { width: W, height: H } = svg.viewBox.baseVal, L = 44, B = 22, T = 8, R = 10;
   const x = v => L + (v - xs[0]) / (xs[1] - xs[0] || 1) * (W - L - R);
   const y = v => H - B - (v - ys[0]) / (ys[1] - ys[0] || 1) * (H - B - T);
   svg.replaceChildren(el('path', { class: 'axis', d: `M${L} ${T}V${H - B}H${W - R}` }));

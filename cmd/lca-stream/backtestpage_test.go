@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/backtest"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+)
+
+// nasty is a name, and a value, that would be a tag and a script if a page took it for one.
+const nasty = `</script><img src=x onerror="document.title='run'">{{.}}`
+
+// pageRows is a CSV file of two machines in turn, one of which has a fault: a column with a nasty name goes up.
+func pageRows(rows int) string {
+	r, at := rand.New(rand.NewPCG(4, 7)), time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	var text strings.Builder
+	fmt.Fprintf(&text, "at,machine,a,b,%q,still,faulty\n", strings.ReplaceAll(nasty, `"`, "'"))
+	for i := range rows {
+		far, faulty := 0.0, 0
+		if i%2 == 1 && i >= rows*3/4 && i < rows*3/4+200 {
+			far, faulty = 6, 1
+		}
+		machine := []string{"m0", strings.ReplaceAll(nasty, `"`, "'")}[i%2]
+		fmt.Fprintf(&text, "%s,%q,%.4f,%.4f,%.4f,7,%d\n", at.Add(time.Duration(i)*20*time.Second).Format(time.RFC3339), machine, r.NormFloat64(), r.NormFloat64(), far+r.NormFloat64(), faulty)
+	}
+	return text.String()
+}
+
+// backtestPage is the page of a file of these rows.
+func backtestPage(t *testing.T, rows string, args ...string) (file, page string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "rows.csv"), []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said := string(must(t, dir, append([]string{"backtest", "rows.csv"}, args...)...))
+	file = filepath.Join(dir, "rows.html")
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(said, "the page: rows.html") {
+		t.Fatal(err, said)
+	}
+	if len(text) > 500_000 {
+		t.Errorf("the page has %d bytes", len(text))
+	}
+	for _, outside := range []string{"http://", "<link rel=\"stylesheet", "src=\"", "@import"} {
+		if strings.Contains(strings.ReplaceAll(string(text), "http://www.w3.org/2000/svg", ""), outside) {
+			t.Errorf("the page has %q", outside)
+		}
+	}
+	return file, string(text)
+}
+
+// TestBacktestPageInABrowser looks at the page of a backtest as a person does: what was chosen, what it says, and that no name of the file runs.
+func TestBacktestPageInABrowser(t *testing.T) {
+	t.Parallel()
+	file, page := backtestPage(t, pageRows(12_000), "--until", "4000", "--labels", "faulty")
+	b := startBrowser(t)
+	b.do(t, chromedp.Navigate("file://"+file))
+	b.wait(t, `document.querySelectorAll('#timeline path.one').length === 1`)
+	type look struct {
+		Verdict, Columns, How, YAML, First, Title string
+		Cards, Drawn, Budgets, Lanes, Images      int
+		Facts                                     struct {
+			Timed, Labelled bool
+			Bins            []struct{ P float64 }
+			Drawn           [][]struct{ Points []struct{ During bool } }
+			Budgets         []struct{ Episodes, Met, False int }
+		}
+	}
+	seen := eval[look](t, b, `(() => {
+		const text = s => [...document.querySelectorAll(s)].map(e => e.textContent).join(' | '), count = s => document.querySelectorAll(s).length;
+		return { Verdict: text('.verdict'), Columns: text('#card-columns dl:last-of-type'), How: text('#card-columns dl:first-of-type'), YAML: text('#yaml'), First: text('#episode-0 figcaption'), Title: document.title,
+			Cards: count('.episode'), Drawn: count('.episode path.one'), Budgets: count('#budgets path.one') + count('#card-budgets tbody tr'), Lanes: facts.Lanes.length, Images: count('img'), Facts: facts }
+	})()`)
+	for what, pair := range map[string][2]string{
+		"verdict": {seen.Verdict, "at a budget of 1/day."}, "labels": {seen.Verdict, "With your labels: 1 of 1 fault met"}, "time": {seen.Columns, "atit says when a row was"},
+		"key": {seen.Columns, "machineit says whose row it is"}, "constant": {seen.Columns, "stilla constant: 7"}, "series": {seen.How, "the rows of each value of machine"},
+		"features": {seen.YAML, `features: [a, b, "</script>`}, "live": {seen.YAML, "series: column:machine"}, "cause": {seen.First, "</script><img"},
+	} {
+		if !strings.Contains(pair[0], pair[1]) {
+			t.Errorf("%s: %q does not say %q", what, pair[0], pair[1])
+		}
+	}
+	if seen.Title != "rows.csv" || seen.Images > 0 || strings.Contains(page, "<img") {
+		t.Errorf("a name of the file is part of the page: title %q, %d images", seen.Title, seen.Images)
+	}
+	f := seen.Facts
+	if seen.Cards == 0 || seen.Drawn < seen.Cards || seen.Cards != len(f.Drawn) || seen.Budgets != 1+len(f.Budgets) || seen.Lanes == 0 || !f.Timed || !f.Labelled || len(f.Bins) < 300 {
+		t.Errorf("%d cards, %d columns drawn, %d of budgets, %d lanes, %+v", seen.Cards, seen.Drawn, seen.Budgets, seen.Lanes, f.Budgets)
+	}
+	during := 0
+	for _, p := range f.Drawn[0][0].Points {
+		if p.During {
+			during++
+		}
+	}
+	if n := len(f.Drawn[0][0].Points); during == 0 || n-during < 40 {
+		t.Errorf("%d points, %d in the episode", n, during)
+	}
+	for i := 1; i < len(f.Budgets); i++ {
+		if f.Budgets[i].Episodes < f.Budgets[i-1].Episodes {
+			t.Errorf("a larger budget has fewer episodes: %+v", f.Budgets)
+		}
+	}
+	if _, err := config.Load(config.Input{File: "-", Stdin: strings.NewReader(seen.YAML), Getenv: os.LookupEnv}); err != nil {
+		t.Error(err)
+	}
+	if said := eval[string](t, b, `(() => { document.getElementById('copy').focus(); return document.activeElement.id })()`); said != "copy" {
+		t.Errorf("the focus is at %q", said)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		for _, width := range []int64{400, 1280} {
+			b.look(t, scheme, width)
+			legible(t, b, scheme, width)
+			b.screenshot(t, fmt.Sprintf("build/screenshots/backtest-%s-%d.png", scheme, width), chromedp.FullScreenshot(100))
+		}
+	}
+	if faults := b.faults(); len(faults) > 0 {
+		t.Errorf("the console says:\n%s", strings.Join(faults, "\n"))
+	}
+}
+
+// A page is made of whatever rows there are: few, none that are unusual, without times, of two columns and of many.
+func TestBacktestPageOfAnyRows(t *testing.T) {
+	t.Parallel()
+	plain := func(rows, columns int) string {
+		r := rand.New(rand.NewPCG(5, uint64(columns)))
+		names := make([]string, columns)
+		for k := range names {
+			names[k] = fmt.Sprintf("a_column_with_quite_a_long_name_%d", k)
+		}
+		text := strings.Join(names, ",") + "\n"
+		for range rows {
+			for k := range names {
+				names[k] = fmt.Sprintf("%.3f", r.NormFloat64())
+			}
+			text += strings.Join(names, ",") + "\n"
+		}
+		return text
+	}
+	for name, c := range map[string]struct{ rows, says string }{
+		"two columns":  {plain(1500, 2), "in 1500 rows, at a budget of 1/2000 rows."},
+		"many columns": {plain(700, 500), "a_column_with_quite_a_long_name_499"},
+		"few rows":     {plain(20, 3), "No row was scored: 20 rows of 3 columns make no model yet."},
+		"no times":     {plain(300, 3), "no column says when a row was"},
+		"one row":      {plain(1, 2), "1 row of 2 columns"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, page := backtestPage(t, c.rows); !strings.Contains(page, c.says) {
+				t.Errorf("it does not say %q", c.says)
+			}
+		})
+	}
+}
+
+// Nothing is written where there is nothing to say, and a page takes the place of no other file.
+func TestBacktestPageIsWholeOrNotThere(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"none.csv": "a,b\n", "broken.csv": "a,b\n1,\"2\n3,4\n", "rows.csv": pageRows(400), "other.html": "mine", "rows.html": "mine"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for says, args := range map[string][]string{
+		"the files have no rows":           {"none.csv"},
+		"broken.csv: ":                     {"broken.csv"},
+		"rows.html exists already":         {"rows.csv"},
+		"other.html exists already":        {"rows.csv", "-o", "other.html"},
+		"--output - and --json would both": {"rows.csv", "-o", "-", "--json"},
+	} {
+		if _, fault := lcaStream(t, dir, "", append([]string{"backtest"}, args...)...); !strings.Contains(fault, says) {
+			t.Errorf("%v: %q does not say %q", args, fault, says)
+		}
+	}
+	files, err := os.ReadDir(dir)
+	if err != nil || len(files) != 5 {
+		t.Errorf("%v, %v", files, err)
+	}
+	for range 2 { // a page takes the place of a page
+		must(t, dir, "backtest", "rows.csv", "-o", "page.html")
+	}
+	said := must(t, dir, "backtest", "rows.csv", "--json", "-o", "page.html")
+	var r backtest.Result
+	if err := json.Unmarshal(said, &r); err != nil || r.Rows != 400 {
+		t.Errorf("%s: %v", said, err)
+	}
+}

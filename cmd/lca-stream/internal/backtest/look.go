@@ -1,0 +1,236 @@
+package backtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/source"
+)
+
+// lookedRows is how many rows of the first file are looked at before columns are chosen.
+const lookedRows = 10_000
+
+// choice is what was chosen by the first rows, because it was not told.
+type choice struct {
+	said      []named // what and why
+	columns   []named // of the files, and why the values of each are no measurements; "": they may be
+	explained string  // why each value has a model of its own
+}
+
+// choose looks at the first rows, and chooses what the command line and the configuration leave open.
+func (b *backtest) choose(ctx context.Context) error {
+	limits := app.FileLimits(b.config.Memory, b.log)
+	limits.Changed, limits.Head = nil, lookedRows
+	in, err := source.OpenFiles(b.flags.inputs[:1], limits)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }() // it was only read
+	batch, err := in.Read(ctx)
+	switch {
+	case errors.Is(err, source.ErrEnd):
+		return errNoRows
+	case err != nil:
+		return err
+	case batch.Messages[0].Err != nil:
+		return batch.Messages[0].Err
+	}
+	defer batch.Release()
+	rec := batch.Messages[0].Record
+	if rec.NumRows() > lookedRows {
+		rec = rec.NewSlice(0, lookedRows)
+		defer rec.Release()
+	}
+	return b.chooseBy(rec)
+}
+
+var errNoRows = errors.New("the files have no rows")
+
+func (b *backtest) chooseBy(rec arrow.Record) error {
+	s := minibatch.Survey{}
+	if err := s.Add(rec, 0); err != nil {
+		return err
+	}
+	judged := s.Judge()
+	for _, j := range judged {
+		one := named{Name: j.Column.Name}
+		if !j.Feature {
+			one.Text = j.Reason
+		}
+		b.choice.columns = append(b.choice.columns, one)
+	}
+	var order rowOrder
+	if f := b.flags; f.time == "" && !f.timeTold {
+		f.time, order = b.timeOf(rec, judged)
+	} else if f.time != "" {
+		order = orderOf(rec, f.time)
+	}
+	if f := b.flags; f.key == "" && !f.keyTold && (f.config == "" || b.config.Model.By.Place == modelkey.Key || b.series.Place == modelkey.Key) {
+		f.key = b.keyOf(rec, judged, order)
+	}
+	return b.settings()
+}
+
+// settings are what init would write for these rows, where neither a configuration nor --set says it.
+func (b *backtest) settings() error {
+	f, c := b.flags, b.config
+	if f.config != "" {
+		return nil
+	}
+	if !f.set("lca.preset") {
+		c.LCA.Preset = lca.PresetDensity
+	}
+	if f.key == "" || f.set("model.by") || f.set("transform.series") {
+		return nil
+	}
+	series, err := config.ParseSeries("column:" + f.key)
+	if err != nil {
+		return nil //nolint:nilerr // a name that no configuration holds: the rows are one series
+	}
+	c.Transform.Series, b.series = series, series.By()
+	b.say("series", "the rows of each value of %s are one", brief(f.key))
+	return nil
+}
+
+func (b *backtest) say(name, format string, a ...any) {
+	b.choice.said = append(b.choice.said, named{name, fmt.Sprintf(format, a...)})
+}
+
+// rowOrder is what the times of the first rows tell.
+type rowOrder struct {
+	times []moment
+	back  int // rows whose time is not after that of the row before
+}
+
+func orderOf(rec arrow.Record, column string) (o rowOrder) {
+	at := rec.Schema().FieldIndices(column)
+	if len(at) != 1 {
+		return o // said by find
+	}
+	times, err := momentsOf(rec.Column(at[0]), column)
+	if err != nil {
+		return o // said by of
+	}
+	return rowOrder{times, back(times, nil)}
+}
+
+// back counts the rows whose time is not after that of the row before; with keys, of the row before of the same key.
+func back(times []moment, key func(i int) string) (n int) {
+	last := map[string]int64{}
+	for i, at := range times {
+		if !at.known {
+			continue
+		}
+		of := ""
+		if key != nil {
+			of = key(i)
+		}
+		if before, ok := last[of]; ok && at.micros <= before {
+			n++
+		}
+		last[of] = at.micros
+	}
+	return n
+}
+
+// The years of times that are numbers: others are no times since 1970.
+var (
+	earliest = time.Date(1990, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+	latest   = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+)
+
+// timeOf is the column with the time of each row, the one that goes back least often; "": there is none.
+func (b *backtest) timeOf(rec arrow.Record, judged []minibatch.Judgement) (name string, order rowOrder) {
+	for i, j := range judged {
+		field := rec.Schema().Field(i)
+		text := field.Type.ID() == arrow.STRING || field.Type.ID() == arrow.LARGE_STRING
+		if j.Feature || field.Name == b.flags.labels || len(rec.Schema().FieldIndices(field.Name)) != 1 || !text && !strings.HasPrefix(j.Reason, "a time") {
+			continue
+		}
+		o := orderOf(rec, field.Name)
+		known, first, last := 0, int64(0), int64(0)
+		for _, at := range o.times {
+			if at.known {
+				if known++; known == 1 {
+					first, last = at.micros, at.micros
+				}
+				first, last = min(first, at.micros), max(last, at.micros)
+			}
+		}
+		if 2*known <= len(o.times) || first == last || first < earliest || last > latest {
+			continue
+		}
+		if name == "" || o.back < order.back {
+			name, order = field.Name, o
+		}
+	}
+	if name == "" {
+		b.say("time", "no column says when a row was: --time names one")
+		return "", rowOrder{}
+	}
+	b.say("time", "%s, as its values are times (--time names another)", brief(name))
+	return name, order
+}
+
+const (
+	mostKeys  = 1000 // values of a column that says whose row it is
+	rowsOfKey = 10   // rows of each, at least, on average
+)
+
+// keyNames are the last words of names of columns that say whose row it is.
+var keyNames = map[string]bool{
+	"id": true, "key": true, "machine": true, "device": true, "host": true, "hostname": true, "instance": true, "station": true, "asset": true, "node": true,
+	"server": true, "serial": true, "tenant": true, "vehicle": true, "pump": true, "press": true, "turbine": true, "engine": true, "robot": true, "plant": true,
+}
+
+// keyOf is the column that says whose row it is, by its name or by the times, which go on within its values alone; "": there is none, or several may be.
+func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, order rowOrder) string {
+	s := minibatch.Survey{}
+	_ = s.Add(rec, 0) // it was surveyed before
+	tall, _ := s.Tall()
+	var byTime, byName []string
+	for i, j := range judged {
+		c, col := j.Column, rec.Column(i)
+		if j.Feature || c.Name == b.flags.time || c.Name == b.flags.labels || c.Nulls > 0 || c.Distinct < 2 || c.Distinct > mostKeys || c.Rows < rowsOfKey*c.Distinct {
+			continue
+		}
+		switch col.(type) {
+		case *array.String, *array.LargeString, *array.Int64, *array.Int32, *array.Int16, *array.Int8, *array.Uint64, *array.Uint32, *array.Uint16, *array.Uint8, *array.Dictionary:
+		default:
+			continue
+		}
+		own := back(order.times, col.ValueStr)
+		switch words := strings.FieldsFunc(strings.ToLower(c.Name), func(r rune) bool { return strings.ContainsRune("_-. ", r) }); {
+		case order.back >= c.Distinct-1 && order.back > 0 && 20*own <= order.back:
+			byTime = append(byTime, c.Name)
+		case c.Name == tall || len(words) > 0 && keyNames[words[len(words)-1]] || strings.HasPrefix(j.Reason, "an id"):
+			byName = append(byName, c.Name)
+		}
+	}
+	found, why := byTime, "times go on within each of its values"
+	if len(found) == 0 {
+		found, why = byName, "its values come again and again"
+	}
+	switch len(found) {
+	case 0:
+		return ""
+	case 1:
+		b.say("key", "%s, as %s (--key names another)", brief(found[0]), why)
+		return found[0]
+	}
+	slices.Sort(found)
+	b.say("key", "%s may say whose row it is, and so all rows are one series: --key names the one that does", shownNames(found))
+	return ""
+}
