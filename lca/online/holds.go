@@ -22,7 +22,7 @@ import (
 //
 // With Drift off nothing is held: the learner keeps to what it knew by itself (knowngood.go).
 //
-// In the last three cases its rows are learnt. If they are of the only series, or most rows were held, the stream has changed: they are learnt as any others
+// In the last three cases its rows are learnt. If they are of the only series, or of more than half of them at once, the stream has changed: they are learnt as any others
 // are, two minibatches with each that comes until all are, and if they are far from what the metric knows, the learner restarts from them (restart.go). If they
 // are few among others, they join the pool and the moments, and nothing is replaced.
 
@@ -53,7 +53,7 @@ type holds struct {
 	most    bool    // the last minibatch was held, for the most part
 	changed int     // acceptances that no Step has told
 	total   uint64  // rows that were held
-	dropped uint64  // of them, of holds that ended because their rows were usual again
+	dropped uint64  // of them, that were not learnt and never will be
 
 	spare  *hold             // whose memory is used again
 	leaves *recent.Evaluator // what was known of the last rows in the regime that is about to be left
@@ -127,11 +127,7 @@ func (l *Learner) holdSeries(b batch, kept []int, series []uint64, stamps []int6
 		b = l.divide(b, kept, series, stamps)
 		s.Held = l.apart.held
 		h.most = 2*s.Held > s.Rows
-		for id, one := range h.open {
-			if l.recent.series[id] == nil { // it is not kept any more
-				h.end(one)
-			}
-		}
+		l.endEvicted()
 		l.regimeOfHeld(s)
 		l.acceptOld()
 		h.bound(l.cfg.Neighbours, l.cfg.Dim)
@@ -146,6 +142,22 @@ func (l *Learner) holdSeries(b batch, kept []int, series []uint64, stamps []int6
 	}
 	s.Accepted, h.changed = h.changed, 0
 	return b
+}
+
+// endEvicted ends the holds of series that are not kept any more, in an order that says the same each time.
+func (l *Learner) endEvicted() {
+	any := false
+	for id := range l.unusual.open {
+		any = any || l.recent.series[id] == nil
+	}
+	if !any {
+		return
+	}
+	for _, one := range l.unusual.inOrder() {
+		if l.recent.series[one.series] == nil {
+			l.unusual.end(one)
+		}
+	}
 }
 
 // apart is memory for rows that are not held.
@@ -205,11 +217,33 @@ func (l *Learner) acceptOld() {
 	if !any {
 		return
 	}
+	var old []*hold
+	whole := l.most(l.unusual.inOrder())
 	for _, one := range l.unusual.inOrder() {
-		if l.lasts(one) && l.recent.learner.Unusual(one.rows.x) {
-			l.accept(one, recent.Aged)
+		if (l.lasts(one) || whole && one.count >= leastAccepted) && l.recent.learner.Unusual(one.rows.x) {
+			old = append(old, one)
 		}
 	}
+	if len(old) > 0 {
+		l.accept(old, recent.Aged)
+	}
+}
+
+// grown is from how many rows on all series count the same.
+const grown = 1000
+
+// most reports whether holds are of more than half of what the stream is made of: of its series, or most rows of young ones. A minibatch alone may have the rows of one.
+func (l *Learner) most(of []*hold) bool {
+	all, held := uint64(0), uint64(0)
+	for _, s := range l.recent.series {
+		all += min(uint64(s.Rows), grown)
+	}
+	for _, one := range of {
+		if s := l.recent.series[one.series]; s != nil {
+			held += min(uint64(s.Rows), grown)
+		}
+	}
+	return 2*held > all
 }
 
 // lasts reports whether what a hold is of has lasted for as long as a change must.
@@ -237,36 +271,47 @@ func (c Config) accepts() (rows uint64, span int64) {
 	return metricAccepts, 0
 }
 
-// accept lets the rows of a hold be learnt.
-func (l *Learner) accept(one *hold, reason string) {
-	h := &l.unusual
-	all, to := len(l.recent.series) == 1 || h.most, &h.joins
-	if all {
+// accept lets the rows of holds be learnt. Those that are over are of what the stream is not now, and say nothing of an episode that is open.
+func (l *Learner) accept(all []*hold, reason string) {
+	h, to := &l.unusual, &l.unusual.joins
+	whole := reason != "" && l.most(all)
+	if whole {
 		h.leaves, to = l.recent.learner.Evaluator(), &h.queue
 	}
-	l.recent.learner.Accept(one.series, reason, one.rows.x, all)
-	l.released(one, to)
+	l.recent.learner.Accept(stretches(all), reason, whole)
+	for _, one := range all {
+		l.released(one, to)
+	}
+}
+
+func stretches(all []*hold) (of []recent.Stretch) {
+	for _, one := range all {
+		of = append(of, recent.Stretch{Series: one.series, Rows: one.rows.x})
+	}
+	return of
 }
 
 // released queues the rows of a hold that is over.
 func (l *Learner) released(one *hold, to *batch) {
 	h := &l.unusual
-	delete(h.open, one.series)
 	if i := slices.Index(h.closed, one); i >= 0 {
-		h.dropped -= one.count
+		h.dropped -= uint64(one.rows.len())
 		h.closed = slices.Delete(h.closed, i, i+1)
+	} else {
+		h.dropped += one.count - uint64(one.rows.len()) // for which there was no room
+		delete(h.open, one.series)
+		if s := l.recent.series[one.series]; s != nil {
+			*s = recent.Series{}
+		}
 	}
 	to.append(one.rows)
-	if s := l.recent.series[one.series]; s != nil {
-		*s = recent.Series{}
-	}
 	h.changed++
 }
 
 // regimeOfHeld tries former regimes on the rows that are held now, if they are most of a minibatch: one that explains them is current again.
 func (l *Learner) regimeOfHeld(s *Step) {
 	h := &l.unusual
-	if !h.most || len(l.former.regimes) == 0 {
+	if !h.most || len(l.former.regimes) == 0 || !l.most(h.inOrder()) {
 		return
 	}
 	h.leaves = l.recent.learner.Evaluator()
@@ -275,11 +320,13 @@ func (l *Learner) regimeOfHeld(s *Step) {
 		return
 	}
 	s.Alarm = AlarmRegimeReturned
-	for _, one := range h.inOrder() {
-		if e := l.regime.evaluator; e != nil {
+	e, held := l.regime.evaluator, h.inOrder()
+	if e == nil {
+		l.recent.learner.Accept(stretches(held), recent.Returned, true)
+	}
+	for _, one := range held {
+		if e != nil {
 			l.recent.learner.Return(one.series, e)
-		} else {
-			l.recent.learner.Accept(one.series, recent.Returned, one.rows.x, true)
 		}
 		one.rows = batch{} // those of before were of another regime
 		l.released(one, &h.queue)
@@ -294,21 +341,22 @@ func (l *Learner) Accept(series uint64, from, to int64) (rows int) {
 	if l.recent.learner == nil || l.recent.over {
 		return 0
 	}
-	var of []*hold
-	if one := h.open[series]; one != nil && (to == 0 || one.first <= to) {
-		of = append(of, one)
-	}
+	var over []*hold
 	for _, one := range h.closed {
 		if one.series == series && (to == 0 || one.first <= to) && (from == 0 || one.last == 0 || one.last >= from) {
-			of = append(of, one)
+			over, rows = append(over, one), rows+one.rows.len()
 		}
 	}
-	for _, one := range of {
-		rows += one.rows.len()
-		l.accept(one, recent.Accepted)
+	if len(over) > 0 {
+		l.accept(over, "")
 	}
-	if len(of) == 0 && to == 0 { // nothing is held: but who reads evaluators is to know
-		l.recent.learner.Accept(series, recent.Accepted, nil, false)
+	one := h.open[series]
+	switch {
+	case one != nil && (to == 0 || one.first <= to):
+		rows += one.rows.len()
+		l.accept([]*hold{one}, recent.Accepted)
+	case to == 0: // nothing is held: but who reads evaluators is to know
+		l.recent.learner.Accept([]recent.Stretch{{Series: series}}, recent.Accepted, false)
 		h.changed++
 	}
 	return rows

@@ -17,6 +17,9 @@ type fleet struct {
 	l      *Learner
 	r      *rand.Rand
 	series int
+	block  int     // rows of a series in a row
+	apart  float64 // the levels of two series in a column
+	all    bool    // all series are moved
 	rows   int
 	alarms []Alarm
 	told   int // acceptances
@@ -33,7 +36,7 @@ func newFleet(t *testing.T, series int, change func(*Config)) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &fleet{t: t, l: l, r: rand.New(rand.NewPCG(3, 5)), series: series}
+	return &fleet{t: t, l: l, r: rand.New(rand.NewPCG(3, 5)), series: series, block: 1}
 }
 
 // learn learns rows, of which those of series 0 are moved.
@@ -45,12 +48,13 @@ func (f *fleet) learn(rows int, moved float64) {
 		x := mat.NewDense(b, 4, nil)
 		series, stamps := make([]uint64, b), make([]int64, b)
 		for i := range b {
-			series[i], stamps[i] = uint64(f.rows%f.series), int64(1e12)+10_000*int64(f.rows)
+			series[i], stamps[i] = uint64(f.rows/f.block%f.series), int64(1e12)+10_000*int64(f.rows)
 			common := f.r.NormFloat64()
 			for k := range 4 {
 				x.Set(i, k, common+0.3*f.r.NormFloat64())
 			}
-			if series[i] == 0 {
+			x.Set(i, 2, x.At(i, 2)+f.apart*float64(series[i]))
+			if series[i] == 0 || f.all {
 				x.Set(i, 1, x.At(i, 1)+moved)
 			}
 			f.rows++
@@ -178,6 +182,70 @@ func TestOldHoldIsAccepted(t *testing.T) {
 	f.learn(1000, 0)
 	if p := f.density(3); p < -15 { // it was −38
 		t.Errorf("log p of a row is %.1f", p)
+	}
+}
+
+// TestAcceptedOfLargeMessages holds that one of twenty machines that is accepted joins the others also where a minibatch has rows of that machine alone.
+func TestAcceptedOfLargeMessages(t *testing.T) {
+	f := newFleet(t, 20, func(*Config) {})
+	f.block = 200
+	f.learn(20_000, 0)
+	f.learn(20_050, 3)
+	if got := f.l.Accept(0, 0, 0); got < 300 {
+		t.Errorf("%d rows accepted", got)
+	}
+	if e := f.l.recent.evaluator(); e.Learnt != 40_050 || len(e.Accepted) != 1 {
+		t.Errorf("of %d rows %d are known, accepted %+v", f.rows, e.Learnt, e.Accepted)
+	}
+	f.learn(2000, 3)
+	if p, q := f.density(3), f.density(0); p < -10 || q < -4 {
+		t.Errorf("log p of a row is %.1f, of one of the others %.1f", p, q)
+	}
+}
+
+// TestOverIsNotWhatIsNow holds that what is accepted when it is over joins what is known, also of the only series, and says nothing of what is held since.
+func TestOverIsNotWhatIsNow(t *testing.T) {
+	for _, series := range []int{1, 20} {
+		f := newFleet(t, series, func(*Config) {})
+		f.learn(20_000, 0)
+		from := int64(1e12) + 10_000*int64(f.rows)
+		f.learn(500*series, 3)
+		to := int64(1e12) + 10_000*int64(f.rows)
+		f.learn(250*series, 0)
+		f.learn(200*series, -8)
+		known := f.l.recent.evaluator().Learnt
+		if rows := f.l.Accept(0, from, to); rows < 200 {
+			t.Errorf("%d series: %d rows accepted", series, rows)
+		}
+		dropped, waiting := f.l.NotLearnt()
+		if open, held := f.l.HeldSeries(); open != 1 || dropped+waiting != held {
+			t.Errorf("%d series: %d are held; of %d rows that were, %d were dropped and %d wait", series, open, held, dropped, waiting)
+		}
+		if e := f.l.recent.evaluator(); e.Learnt < known || len(e.Accepted) > 0 {
+			t.Errorf("%d series: of %d rows %d are known, accepted %+v", series, f.rows, e.Learnt, e.Accepted)
+		}
+		f.learn(50, -8)
+		if p, q := f.density(3), f.density(-8); p < -16 || q > -60 {
+			t.Errorf("%d series: log p of a row that was accepted is %.1f, of one that is held %.1f", series, p, q)
+		}
+	}
+}
+
+// TestAllChange holds that series that change at the same time and stay there are one change of the stream, and the learner knows all of them then.
+func TestAllChange(t *testing.T) {
+	f := newFleet(t, 4, func(c *Config) { c.AcceptRows = 400 })
+	f.apart = 4
+	f.learn(20_000, 0)
+	f.all = true
+	for f.told = 0; f.told == 0 && f.rows < 24_000; {
+		f.learn(50, 30)
+	}
+	if e := f.l.recent.evaluator(); f.told != 4 || len(e.Accepted) != 4 || e.Centre[2] < 4 || e.Centre[2] > 8 || e.Centre[1] < 25 {
+		t.Errorf("%d of 4 accepted, %+v; the centre is %.3g", f.told, e.Accepted, e.Centre)
+	}
+	f.learn(4_000, 30)
+	if f.held > 200 {
+		t.Errorf("%d of 4000 rows held once all is normal", f.held)
 	}
 }
 

@@ -44,22 +44,42 @@ func (l *Learner) accepts(series uint64, reason string) {
 	l.accepted = l.accepted[max(0, len(l.accepted)-mostAccepted):]
 }
 
-// Accept says that the rows, which came one after the other, are normal, and freezes an evaluator that says so of the series. all: they are the whole
-// stream's. Then, if they are enough for that, the learner begins again with them: what it knew of scores is not true of few rows. Otherwise they join what was
+// Stretch is rows of a series, which came one after the other.
+type Stretch struct {
+	Series uint64
+	Rows   []float64
+}
+
+// Accept says that the rows of some series are normal, and freezes an evaluator that says so of these series, if there is a reason to tell. whole: they are what the
+// stream is now. Then, if they are enough for that, the learner begins again with them: what it knew of scores is not true of few rows. Otherwise they join what was
 // learnt. There may be none.
-func (l *Learner) Accept(series uint64, reason string, rows []float64, all bool) {
-	var s Series
-	turns := make([]*Series, len(rows)/l.dim)
-	for i := range turns {
-		turns[i] = &s
-	}
-	if all && uint64(len(turns)) >= LeastRows(l.dim) {
+func (l *Learner) Accept(all []Stretch, reason string, whole bool) {
+	rows, turns := inTurn(all, l.dim)
+	if whole && uint64(len(turns)) >= LeastRows(l.dim) {
 		l.again(rows, turns)
 	} else {
 		l.join(rows, turns)
 	}
-	l.accepts(series, reason)
+	for _, one := range all {
+		if reason != "" {
+			l.accepts(one.Series, reason)
+		}
+	}
 	l.freeze()
+}
+
+// inTurn puts rows in an order in which those of each series come one after the other, and the series in turn.
+func inTurn(all []Stretch, dim int) (rows []float64, turns []*Series) {
+	of := make([]Series, len(all))
+	for at, more := 0, true; more; at++ {
+		more = false
+		for i, one := range all {
+			if at < len(one.Rows)/dim {
+				rows, turns, more = append(rows, one.Rows[at*dim:][:dim]...), append(turns, &of[i]), true
+			}
+		}
+	}
+	return rows, turns
 }
 
 // again begins again with rows.
@@ -89,8 +109,10 @@ func (l *Learner) join(rows []float64, series []*Series) {
 		l.weights[i] = weight
 	}
 	l.rows.add(l.scorer.x, l.weights, &l.scorer.work)
-	for i := range min(n, unlike) {
-		l.weights[i] = 0
+	for i, rows := range l.scorer.counts {
+		if rows <= unlike {
+			l.weights[i] = 0
+		}
 	}
 	l.charts.add(l.scorer.z, l.weights, &l.scorer.work)
 }
