@@ -27,8 +27,9 @@ type Acceptance struct {
 	Series    *string    `json:"series"` // as in Record
 	Base64    *string    `json:"series_base64,omitempty"`
 	ModelID   string     `json:"model_id"`
-	From      Place      `json:"from"` // the episode's first row
-	To        *Place     `json:"to"`   // its last unusual row; null: it is open
+	From      Place      `json:"from"`            // the episode's first row
+	To        *Place     `json:"to"`              // its last unusual row; null: it is open
+	Until     int64      `json:"until,omitempty"` // where the partition ended when it was said: of an open episode, rows before that are meant
 	By        string     `json:"by"`
 	Time      *time.Time `json:"time"` // of the command, or of the fact
 
@@ -69,6 +70,17 @@ func (a *Acceptance) Millis() (from, to int64) {
 		to = a.To.Time.UnixMilli()
 	}
 	return from, to
+}
+
+// Reach is up to which offset of the partition a learner must have read to know the rows that are meant, where it ends at one now.
+func (a *Acceptance) Reach(end int64) int64 {
+	switch {
+	case a.To != nil:
+		return min(a.To.Offset+1, end)
+	case a.Until > 0:
+		return min(a.Until, end)
+	}
+	return end
 }
 
 // mostAcceptance bounds the records that are parsed: several times what one takes.

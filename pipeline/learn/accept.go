@@ -13,7 +13,7 @@ import (
 
 // obey follows the commands that are new, and reports whether a checkpoint is due for them.
 func (l *Learn) obey(ctx context.Context) (due bool) {
-	for _, a := range l.hearing.hear(ctx, &l.LearnConfig) {
+	for _, a := range l.hearing.hear(ctx, &l.LearnConfig, l.offsets) {
 		if a.ModelID != l.ModelID {
 			continue
 		}
@@ -68,7 +68,7 @@ func (l *Learn) seriesOf(a *episode.Acceptance) uint64 {
 
 // obey follows the commands that are new, about models of the partition. A model that is not in memory is fetched, and each is saved at once.
 func (k *KeyedLearn) obey(ctx context.Context) error {
-	for _, a := range k.hearing.hear(ctx, &k.LearnConfig) {
+	for _, a := range k.hearing.hear(ctx, &k.LearnConfig, source.Offsets{k.Partition: k.next}) {
 		base, partition, value, ok := modelkey.Split(a.ModelID)
 		if !ok || base != k.ModelID || partition != k.Partition.ID {
 			continue

@@ -136,11 +136,11 @@ func TestHearing(t *testing.T) {
 		}
 		ends[at] = int64(len(w.topics[at]))
 	}
-	h := &hearing{}
+	h, read := &hearing{}, source.Offsets{}
 	expect := func(what string, want ...string) {
 		t.Helper()
 		var got []string
-		for _, a := range h.hear(t.Context(), c) {
+		for _, a := range h.hear(t.Context(), c, read) {
 			got = append(got, fmt.Sprint(a.ModelID, " ", a.Command.Partition, a.Command.Offset))
 		}
 		if !slices.Equal(got, want) {
@@ -173,6 +173,37 @@ func TestHearing(t *testing.T) {
 	w.topics[alarmsPartition] = w.topics[alarmsPartition][:1]
 	write(0, "f")
 	expect("after that", "f 0 1")
+	about := func(name string, until int64, to *episode.Place) {
+		value, _ := json.Marshal(episode.Acceptance{Type: episode.AcceptCommand, ID: name + "/1.0", Group: "g", Topic: "events", Partition: 2, ModelID: name, Until: until, To: to})
+		w.topics[alarmsPartition] = append(w.topics[alarmsPartition], sink.Message{Topic: "alarms", Value: value})
+		ends[alarmsPartition]++
+	}
+	on, asked := source.Partition{Topic: "events", ID: 2}, 0
+	read[on] = 99
+	c.Commands.SourceEnds = func(context.Context) (source.Offsets, error) {
+		asked++
+		return source.Offsets{on: 500}, fault
+	}
+	about("g", 100, nil)
+	about("h", 0, &episode.Place{Offset: 199})
+	about("i", 0, nil)
+	about("j", 1<<60, nil)
+	about("k", 0, &episode.Place{Offset: 99})
+	expect("before it has read what is meant")
+	expect("of that, and asks no more")
+	read[on] = 100
+	expect("when it has read that", "g 0 2")
+	if asked != 2 {
+		t.Errorf("the ends of the source were looked up %d times", asked)
+	}
+	fault = errors.New("away")
+	expect("while nothing can be read")
+	fault, now, read[on] = nil, now.Add(hearAgain), 499
+	expect("up to the end of an episode that is over", "h 0 3")
+	read[on] = 500
+	expect("up to where the partition ended, whatever a command says", "i 0 4", "j 0 5", "k 0 6")
+	write(1, "l")
+	expect("of a partition that it does not read", "l 1 2")
 	h = &hearing{next: source.Offsets{{Topic: "former"}: 0}}
 	begin()
 	expect("with the positions of another topic")

@@ -3,7 +3,6 @@ package learn
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
 	"time"
 
@@ -19,6 +18,8 @@ type Commands struct {
 	Owner checkpoint.Owner                              // other pipelines may use the topic, too
 	Ends  func(context.Context) (source.Offsets, error) // the last stable offset of each partition of the topic, perhaps of a moment ago
 	Open  func(ctx context.Context, p source.Partition, from int64) (checkpoint.TopicReader, error)
+
+	SourceEnds func(context.Context) (source.Offsets, error) // of the partitions that are learnt; nil: the learner is never behind
 }
 
 const (
@@ -31,6 +32,13 @@ type hearing struct {
 	next  source.Offsets // commands before are followed
 	new   bool           // no checkpoint says so
 	fault time.Time      // when they could not be read
+	waits map[source.Partition]waiting
+}
+
+// waiting is a command that is about rows which the learner has not read yet. What is behind it waits, too: how far commands were followed is one offset.
+type waiting struct {
+	at, until int64 // its offset on the topic, and that of the partition which it is about
+	on        source.Partition
 }
 
 // begin has it begin at the end of the topic, where no checkpoint says how far commands were followed: a model without a checkpoint has no episodes.
@@ -48,8 +56,8 @@ func (h *hearing) begin(ctx context.Context, c *LearnConfig) error {
 	return err
 }
 
-// hear returns the commands since it was called last. What cannot be read now is read later, and the learner does not stop for that.
-func (h *hearing) hear(ctx context.Context, c *LearnConfig) (all []*episode.Acceptance) {
+// hear returns the commands since it was called last that are about rows before offsets which the learner has read. What cannot be read now is read later, and the learner does not stop for that.
+func (h *hearing) hear(ctx context.Context, c *LearnConfig, read source.Offsets) (all []*episode.Acceptance) {
 	if c.Commands == nil || c.Now().Sub(h.fault) < hearAgain {
 		return nil
 	}
@@ -57,7 +65,7 @@ func (h *hearing) hear(ctx context.Context, c *LearnConfig) (all []*episode.Acce
 	defer cancel()
 	ends, err := c.Commands.Ends(ctx)
 	if err == nil {
-		all, err = h.upTo(ctx, c, ends)
+		all, err = h.upTo(ctx, c, ends, read)
 	}
 	if err != nil {
 		h.fault = c.Now()
@@ -68,7 +76,7 @@ func (h *hearing) hear(ctx context.Context, c *LearnConfig) (all []*episode.Acce
 }
 
 // upTo reads what is before some ends.
-func (h *hearing) upTo(ctx context.Context, c *LearnConfig, ends source.Offsets) (all []*episode.Acceptance, err error) {
+func (h *hearing) upTo(ctx context.Context, c *LearnConfig, ends, read source.Offsets) (all []*episode.Acceptance, err error) {
 	if maps.Equal(h.next, ends) {
 		return nil, nil
 	}
@@ -81,14 +89,48 @@ func (h *hearing) upTo(ctx context.Context, c *LearnConfig, ends source.Offsets)
 		if next[p] > ends[p] { // the topic was made again, or has lost its end: what is there may have been followed
 			next[p] = ends[p]
 		}
-		found, fault := c.Commands.read(ctx, c.Log, p, ends[p], next)
+		if w, any := h.waits[p]; any && w.at == next[p] && w.waits(read) {
+			continue
+		}
+		found, fault := h.read(ctx, c, p, ends[p], read)
 		all, err = append(all, found...), errors.Join(err, fault)
 	}
 	return all, err
 }
 
-// read reads the commands of a partition before an offset, and moves its position on.
-func (k *Commands) read(ctx context.Context, log *slog.Logger, p source.Partition, end int64, next source.Offsets) (all []*episode.Acceptance, err error) {
+func (w *waiting) waits(read source.Offsets) bool {
+	next, learns := read[w.on]
+	return learns && next < w.until
+}
+
+// mustWait reports whether a command is about rows that the learner has not read yet.
+func (h *hearing) mustWait(ctx context.Context, k *Commands, p source.Partition, a *episode.Acceptance, read source.Offsets) (bool, error) {
+	on := source.Partition{Topic: a.Topic, ID: a.Partition}
+	if _, learns := read[on]; !learns || k.SourceEnds == nil {
+		return false, nil
+	}
+	w, known := h.waits[p]
+	if !known || w.at != a.Command.Offset {
+		ends, err := k.SourceEnds(ctx)
+		if err != nil {
+			return false, err
+		}
+		w = waiting{a.Command.Offset, a.Reach(ends[on]), on}
+	}
+	if !w.waits(read) {
+		delete(h.waits, p)
+		return false, nil
+	}
+	if h.waits == nil {
+		h.waits = map[source.Partition]waiting{}
+	}
+	h.waits[p] = w
+	return true, nil
+}
+
+// read reads the commands of a partition before an offset, or one that must wait, and moves its position on.
+func (h *hearing) read(ctx context.Context, c *LearnConfig, p source.Partition, end int64, read source.Offsets) (all []*episode.Acceptance, err error) {
+	k, next := c.Commands, h.next
 	if next[p] >= end {
 		return nil, nil
 	}
@@ -105,9 +147,14 @@ func (k *Commands) read(ctx context.Context, log *slog.Logger, p source.Partitio
 			a, err := episode.ReadAcceptance(r.Value, episode.AcceptCommand)
 			switch {
 			case err != nil:
-				log.Warn("a command on the topic of alarms is passed over", "partition", p.String(), "offset", r.Offset, "error", err)
+				c.Log.Warn("a command on the topic of alarms is passed over", "partition", p.String(), "offset", r.Offset, "error", err)
 			case a != nil && a.Group == k.Owner.Group && a.Topic == k.Owner.Topic:
 				a.Command = &episode.Position{Partition: p.ID, Offset: r.Offset}
+				wait, err := h.mustWait(ctx, k, p, a, read)
+				if err != nil || wait {
+					next[p] = r.Offset
+					return all, err
+				}
 				all = append(all, a)
 			}
 		}

@@ -25,10 +25,10 @@ def check(records, ends, fault):
                     fault("ACCEPT_DUP", f"{where}: the command at {command} was followed before, at {followed[command]}")
                 followed[command] = place
                 of = commands.get(command)
-                if of is None or any(event[k] != of[k] for k in FIELDS - {"type", "time", "message"}):
+                if of is None or any(event.get(k) != of.get(k) for k in (FIELDS | {"until"}) - {"type", "time", "message"}):
                     raise ValueError(f"the command at {command} says {of}")
                 at = {int(p): offset for p, offset in event["at"].items()}
-                if event["partition"] not in at or any(not 0 <= offset <= ends.get(p, 0) + MARKS for p, offset in at.items()):
+                if at.get(event["partition"], -1) < event.get("until", 0) or any(not 0 <= offset <= ends.get(p, 0) + MARKS for p, offset in at.items()):
                     raise ValueError(f"no learner can be at {at}: the partitions end at {ends}")
                 if type(event["rows"]) is not int or event["rows"] < 0:
                     raise ValueError("it says no number of rows")
@@ -42,7 +42,7 @@ def check(records, ends, fault):
 
 def shape(rec, event, more):
     """Raises what is wrong with a record by itself."""
-    if event.keys() - {"series_base64"} != FIELDS | more or event["schema"] != 1:
+    if event.keys() - {"series_base64", "until"} != FIELDS | more or event["schema"] != 1:
         raise ValueError(f"it has the fields {sorted(event)}")
     if rec["key"].decode() != event["id"].rpartition("/")[0] or dict(rec["headers"])["content-type"] != b"application/json":
         raise ValueError("its key or its type is another")

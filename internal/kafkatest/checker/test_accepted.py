@@ -13,7 +13,7 @@ WHEN = {"from": {"offset": 7, "row": 0, "time": "2026-05-09T05:38:00Z"}, "to": N
 def history():
     """Two episodes of a series: an open one that is accepted twice, and one that ends by itself, and is accepted afterwards."""
     told = lambda kind, id, **more: {"type": "episode_" + kind, "id": id, "model_id": "m", "reason": None, **more}
-    command = {**SAID, **WHEN, "type": "episode_accept"}
+    command = {**SAID, **WHEN, "type": "episode_accept", "until": 60}
     late = {**command, "id": "m/0/k/1.0", "to": {"offset": 6, "row": 0, "time": "2026-05-09T06:00:00Z"}}
     fact = lambda of, offset, rows: {**of, "type": "episode_accepted", "time": "2026-05-09T07:00:02Z", "command": {"partition": 2, "offset": offset}, "at": {"0": 60, "1": 48}, "rows": rows}
     events = [
@@ -42,6 +42,7 @@ SPOILED = [
     ("a fact about other rows", changed(5, to={"offset": 6, "row": 0, "time": None}), WRONG),
     ("a fact at no place", changed(5, at={}), WRONG),
     ("a fact behind the end", changed(5, at={"0": 5000, "1": 3}), WRONG),
+    ("a fact of what the learner has not read", lambda h: [changed(i, until=61)(h) for i in (3, 5)], WRONG),
     ("a fact in a partition that there is not", changed(5, at={"0": 5, "9": 3000}), WRONG),
     ("a fact without rows", changed(5, rows="gone"), WRONG),
     ("a fact of fewer rows than none", changed(5, rows=-1), WRONG),

@@ -18,6 +18,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 func acceptCommand(p *app.Program) *cobra.Command {
@@ -72,6 +73,9 @@ func accept(ctx context.Context, p *app.Program, o *app.Options, id, by string) 
 	}
 	defer s.Close()
 	a := command(r, by, time.Now())
+	if a.To == nil {
+		a.Until, _ = s.EndOf(ctx, source.Partition{Topic: r.Topic, ID: r.Partition}, source.LatestStable) // who may not ask: the learner does
+	}
 	if err := s.Tell(ctx, episode.Key(id), a); err != nil {
 		return fmt.Errorf("%w (if it was written all the same, to accept again is harmless)", err)
 	}

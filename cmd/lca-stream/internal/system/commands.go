@@ -23,9 +23,9 @@ func (s *Topics) commands() *learn.Commands {
 	if topic == "" || s.Config.Transform.Recent == config.RecentOff {
 		return nil
 	}
-	e := &sharedEnds{topics: s, topic: topic}
+	e, of := &sharedEnds{topics: s, topic: topic}, &sharedEnds{topics: s, topic: s.Config.Source.Topic}
 	return &learn.Commands{
-		Topic: topic, Owner: s.Ours(), Ends: e.ends,
+		Topic: topic, Owner: s.Ours(), Ends: e.ends, SourceEnds: of.ends,
 		Open: func(ctx context.Context, p source.Partition, from int64) (checkpoint.TopicReader, error) {
 			return s.OpenPartition(ctx, p, from, 0)
 		},
