@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -11,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/backtest"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
@@ -194,5 +198,64 @@ func TestBacktestPageIsWholeOrNotThere(t *testing.T) {
 	var r backtest.Result
 	if err := json.Unmarshal(said, &r); err != nil || r.Rows != 400 {
 		t.Errorf("%s: %v", said, err)
+	}
+}
+
+// Files as other programs write them: semicolons and decimal commas, no names, compressed, whole numbers in one file and decimals in the next, lines that are
+// no rows. Each makes the page of the same rows.
+func TestBacktestOfCSVFilesOfAnyKind(t *testing.T) {
+	t.Parallel()
+	r, rows := rand.New(rand.NewPCG(6, 7)), make([][3]string, 1200)
+	for i := range rows {
+		for k := range rows[i] {
+			rows[i][k] = fmt.Sprintf("%.3f", 20+r.NormFloat64())
+			if k == 2 && i < 600 {
+				rows[i][k] = fmt.Sprint(20 + r.IntN(20))
+			}
+		}
+	}
+	text := func(from, to int, names, separator, point string) string {
+		all := strings.ReplaceAll(names, ",", separator)
+		for _, row := range rows[from:to] {
+			all += strings.ReplaceAll(strings.Join(row[:], ",")+"\n", ",", separator)
+		}
+		if point == "." {
+			return all
+		}
+		return strings.ReplaceAll(all, ".", point)
+	}
+	const names = "a,b,c\n"
+	dir := t.TempDir()
+	files := map[string]string{
+		"plain.csv": text(0, 1200, names, ",", "."), "german.csv": text(0, 1200, names, ";", ","), "bare.tsv": text(0, 1200, "", "\t", "."),
+		"first.csv": text(0, 600, names, "|", "."), "second.csv": text(600, 1200, names, ",", "."),
+		"bad.csv": text(0, 700, names, ",", ".") + "1,2\nx\n" + text(700, 1200, "", ",", "."),
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write([]byte(files["plain.csv"]))
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	files["packed.csv.gz"] = packed.String()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var want backtest.Result
+	for i, inputs := range [][]string{{"plain.csv"}, {"german.csv"}, {"bare.tsv"}, {"packed.csv.gz"}, {"first.csv", "second.csv"}, {"bad.csv"}} {
+		got := mustRun[backtest.Result](t, dir, "", append([]string{"backtest", "--json", "-o", "page.html", "--episodes", "episodes.json", "--force"}, inputs...)...)
+		got.Seconds = 0
+		if i == 0 {
+			want = got
+		}
+		if diff := cmp.Diff(want, got); diff != "" || got.Rows != 1200 || got.Scored < 1000 {
+			t.Errorf("%v: %s", inputs, diff)
+		}
+		page, err := os.ReadFile(filepath.Join(dir, "page.html"))
+		if says := "2 lines without a row: bad.csv:702 (wrong number of fields), bad.csv:703 (wrong number of fields)"; err != nil || strings.Contains(string(page), says) != (inputs[0] == "bad.csv") {
+			t.Errorf("%v: what is said of bad lines, %v", inputs, err)
+		}
 	}
 }

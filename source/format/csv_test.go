@@ -1,6 +1,10 @@
 package format
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -64,7 +68,13 @@ func TestCSV(t *testing.T) {
 		"a text among numbers":          {"a,b\n1,NA\nx,1\n", "a utf8, b int64\n1|(null)\nx|1"},
 		"quotes, and a line in a field": {"a,b\n\"x, \"\"y\"\"\nz\",1\n", "a utf8, b int64\nx, \"y\"\nz|1"},
 		"a mark, and lines of Windows":  {"\ufeffa,b\r\n1,2\r\n", "a int64, b int64\n1|2"},
-		"semicolons":                    {"a;b\n1,5;2\n", "a utf8, b int64\n1,5|2"},
+		"points between thousands":      {"a;b\n1,5;2.5\n-1.234,25;3\n1.234;3\n", "a float64, b float64\n1.5|2.5\n-1234.25|3\n1234|3"},
+		"bars":                          {"a|b\n1|2.5\n", "a int64, b float64\n1|2.5"},
+		"decimal commas, no names":      {"1,5;2,5;3,5\n2,5;3,5;4,5\n", "column_1 float64, column_2 float64, column_3 float64\n1.5|2.5|3.5\n2.5|3.5|4.5"},
+		"no names":                      {"1,2\n3,4\n", "column_1 int64, column_2 int64\n1|2\n3|4"},
+		"no names, times":               {"2026-01-31 12:00,1\n2026-01-31 12:01,2\n", "column_1 timestamp[us, tz=UTC], column_2 int64\n2026-01-31 12:00:00Z|1\n2026-01-31 12:01:00Z|2"},
+		"numbers as names":              {"0,1\n3,4\n", "0 int64, 1 int64\n3|4"},
+		"times of other lands":          {"a;b\n31.01.2026 12:00;2026/01/31 12:00:01\n", "a timestamp[us, tz=UTC], b timestamp[us, tz=UTC]\n2026-01-31 12:00:00Z|2026-01-31 12:00:01Z"},
 		"tabs":                          {"a\tb\n1\t2\n", "a int64, b int64\n1|2"},
 		"the index of pandas":           {",a\n0,1.5\n1,2\n", "column_1 int64, a float64\n0|1.5\n1|2"},
 		"no rows":                       {"a,b\n", "a float64, b float64"},
@@ -89,7 +99,6 @@ func TestCSVRefused(t *testing.T) {
 		"a,b\n1,2\n3\n":     "row 1: record on line 3: wrong number of fields",
 		"a,b\n1,\"2\n3,4\n": "row 0: record on line 2; parse error on line 3",
 		"a,a\n1,2\n":        `two columns have the name "a"`,
-		"1,2\n3,4\n":        "its first line has numbers alone: name the columns there",
 		"a,b\r1,2\r3,4\r":   "its lines end with CR alone",
 		"\xff\xfea\x00,\x00b\x00\n\x001\x00,\x002\x00\n\x00": "save it as UTF-8",
 		"\n":                   "its first line, which names the columns",
@@ -110,5 +119,73 @@ func TestCSVRefused(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "it has more than 2097152 bytes") {
 		t.Error(err)
+	}
+}
+
+// A compressed file has the rows of a plain one, in whatever order its batches are read.
+func TestCSVPacked(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("a;b\n")
+	for i := range 5000 {
+		fmt.Fprintf(&text, "%d,5;%d\n", i, i%7)
+	}
+	path := filepath.Join(t.TempDir(), "rows.csv.gz")
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	_, err := w.Write([]byte(text.String()))
+	if err := errors.Join(err, w.Close(), os.WriteFile(path, packed.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(path, FileConfig{MaxRows: 700})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	for _, i := range []int{0, 1, 2, 7, 3, 4} {
+		rec, err := f.Read(i)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := rec.Column(0).ValueStr(0), fmt.Sprintf("%d.5", 700*i); got != want {
+			t.Errorf("batch %d begins with %s, want %s", i, got, want)
+		}
+		rec.Release()
+	}
+	if err := os.WriteFile(path, packed.Bytes()[:packed.Len()/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := OpenFile(path, FileConfig{}); err == nil {
+		_ = f.Close()
+		t.Error("half of a file is read")
+	}
+}
+
+// Where faults are asked for, lines that are no rows are passed over, and values that are none of their column's are null: each is named by its line.
+func TestCSVBad(t *testing.T) {
+	const text = "a,b,name\n1,2,x\n3,4\n5,ERR,y\n6,7,z\n8\"9,1,x\n8,9,1\n"
+	for _, most := range []int{0, 2, 1} {
+		var said []string
+		got := dumpCSV(t, text, FileConfig{MaxRows: most, Bad: func(b Bad) {
+			said = append(said, fmt.Sprintf("%d %s %s", b.Line, b.Column, b.What))
+		}})
+		if want := "a int64, b int64, name utf8\n1|2|x\n5|(null)|y\n6|7|z\n8|9|1"; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		want := []string{"3  wrong number of fields", `6  bare " in non-quoted-field`, "4 b ERR"}
+		if diff := cmp.Diff(want, said); diff != "" {
+			t.Errorf("at most %d rows: %s", most, diff)
+		}
+	}
+	for text, says := range map[string]string{
+		"a,b\n1,2\n1,2,3\n1,2,3\n": "2 of its lines are no rows, and 1 are; the first: record on line 3",
+		"a,b\n1,\"2\n3,4\n5,6\n":   "row 0: record on line 2; parse error on line 4", // what is behind an open quote may be anything
+	} {
+		f, err := OpenFile(csvOf(t, text), FileConfig{Bad: func(Bad) {}})
+		if err == nil {
+			_ = f.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v does not say %q", text, err, says)
+		}
 	}
 }

@@ -6,7 +6,7 @@
 //	messages   Arrow IPC streams; JSON: an object, an array of objects, or an object per line; Avro, Protobuf and
 //	           JSON by the schema that a value names in a schema registry (Registry), Avro by one that is given too
 //	           (Config.AvroSchema)
-//	files      .arrow and .feather (Arrow IPC files), .arrows (streams), .parquet, .csv with a line of names
+//	files      .arrow and .feather (Arrow IPC files), .arrows (streams), .parquet, .csv, .tsv, and .csv.gz
 //
 // Whatever the bytes of a message are, there is no panic, and at most 64 MiB are taken in addition to them. Every length
 // and offset is checked before anything is allocated or a library reads it; for Arrow, of messages and files, this is

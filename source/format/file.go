@@ -27,11 +27,22 @@ type table interface {
 
 // FileConfig says what is read of a file. The zero value is everything, in batches of any number of rows.
 type FileConfig struct {
-	MaxRows  int                             // of a batch
-	Head     int64                           // of a CSV file, whose end must be found: no more rows are wanted than these; 0: all are
-	MaxBytes int64                           // of a batch, decoded; 0, or more than 2 GiB: 2 GiB
-	Need     func(arrow.Field) bool          // whether a column is needed: of one that is not, Parquet reads nothing, and it is a column of nulls; nil: all are
-	Changed  func(column, how string, n int) // told by Close of values that their type cannot hold; nil: it is not called
+	MaxRows  int                    // of a batch
+	Head     int64                  // of a CSV file, whose end must be found: no more rows are wanted than these; 0: all are
+	MaxBytes int64                  // of a batch, decoded; 0, or more than 2 GiB: 2 GiB
+	Need     func(arrow.Field) bool // whether a column is needed: of one that is not, Parquet reads nothing, and it is a column of nulls; nil: all are
+	// Bad is told of each line of a CSV file that is no row, with the column "", and of each value that is none of its column's, which most others are: the
+	// line is passed over, the value null. Nil: with such a line a file is refused, and with such a value a column is text.
+	Bad     func(Bad)
+	Changed func(column, how string, n int) // told by Close of values that their type cannot hold; nil: it is not called
+}
+
+// Bad is a line, or a value, of a CSV file.
+type Bad struct {
+	Path   string
+	Line   int64  // from 1 on
+	Column string // of the value; "": it is a line
+	What   string // why it is no row, or the value
 }
 
 func (c FileConfig) withDefaults() FileConfig {
@@ -52,7 +63,7 @@ func (c FileConfig) withDefaults() FileConfig {
 // A File is for one goroutine.
 type File struct{ table table }
 
-// OpenFile opens a file by its extension: .arrow and .feather (IPC file), .arrows (IPC stream), .parquet or .csv.
+// OpenFile opens a file by its extension: .arrow and .feather (IPC file), .arrows (IPC stream), .parquet, .csv or .tsv, also .csv.gz.
 func OpenFile(path string, c FileConfig) (*File, error) {
 	if err := regular(path); err != nil {
 		return nil, err

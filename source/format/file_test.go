@@ -198,7 +198,7 @@ func TestOpenFileRefuses(t *testing.T) {
 	for _, c := range []struct{ name, path, says string }{
 		{"missing", filepath.Join(dir, "none.arrow"), "no such file"},
 		{"a directory", t.TempDir(), `it is a directory: name each of its files`},
-		{"an unknown type", write("a.xml", []byte("<a/>\n")), `".xml" are not read: convert to .arrow, .feather, .arrows, .parquet or .csv`},
+		{"an unknown type", write("a.xml", []byte("<a/>\n")), `".xml" are not read: convert to .arrow, .feather, .arrows, .parquet, .csv, .tsv, .csv.gz or .tsv.gz`},
 		{"JSON, which is read from messages only", write("a.json", []byte("{}")), `".json" are not read`},
 		{"a directory that is named as a file, as Spark writes them", directory("rows.parquet"), `it is a directory: name each of its files`},
 		{"a device", os.DevNull, "it is no file"},

@@ -110,6 +110,9 @@ func titles() string {
 // byExtension returns the format of a file by its name.
 func byExtension(path string) (spec, error) {
 	ext := strings.ToLower(filepath.Ext(path))
+	if ext == ".gz" {
+		ext = strings.ToLower(filepath.Ext(path[:len(path)-len(ext)])) + ext
+	}
 	var all []string
 	for _, f := range formats {
 		if slices.Contains(f.extensions, ext) {

@@ -53,7 +53,7 @@ func Command(p *app.Program) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backtest FILE...",
 		Short: "Tell what a live stream would have told of files, as a page",
-		Long: `Goes through files in order (.arrow, .arrows, .parquet, .csv) as the learner and the transform of a live stream
+		Long: `Goes through files in order (.arrow, .arrows, .parquet, .csv, .csv.gz) as the learner and the transform of a live stream
 would go through the messages of a partition, each row a message: every minibatch is scored with the newest model, and
 then learnt. A model is published when there is a first one, at every doubling of its rows, and from then on every 1,000
 rows. No broker is needed. The scores are those of a live pipeline, to the bit, for rows that have the same version.
@@ -141,7 +141,7 @@ const pageMark = `<meta name="generator" content="lca-stream backtest">`
 // pageFile finds out where the page goes. One may take the place of another.
 func (f *flags) pageFile() error {
 	if f.page == "" && f.rows == "" && f.episodes == "" && !f.json {
-		name := filepath.Base(f.inputs[0])
+		name := strings.TrimSuffix(filepath.Base(f.inputs[0]), ".gz")
 		f.page = strings.TrimSuffix(name, filepath.Ext(name)) + ".html"
 	}
 	if f.page == "" || f.page == "-" {
@@ -202,6 +202,7 @@ type backtest struct {
 	timeline   timeline
 	calibrated calibration
 	choice     choice
+	bad        badLines
 	leftOut    []minibatch.Judgement // columns of numbers that are not learnt
 }
 
@@ -221,7 +222,8 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 	if err := b.prepare(); err != nil {
 		return err
 	}
-	limits := app.FileLimits(cfg.Memory, b.log)
+	limits := b.limits()
+	limits.Bad = b.bad.add
 	if f.rows == "" {
 		limits.Need = app.Needs(cfg.Source.Features, b.columns.names()...)
 	}
@@ -237,6 +239,9 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 	}
 	b.screen.End()
 	b.lanes.end()
+	for _, text := range b.bad.texts() {
+		b.log.Warn("what is no row, or no number, was passed over", "what", text)
+	}
 	if why := b.told.fault(b.row); why != "" {
 		b.log.Warn("a budget in time needs times that go on", "because", why)
 	}
@@ -352,7 +357,10 @@ func (b *backtest) message(ctx context.Context, m *source.Message) error {
 			return err
 		}
 	}
-	if err := app.SameColumns(b.schema, rec.Schema()); err != nil {
+	if !rec.Schema().Equal(b.schema) {
+		b.learnt = project(rec.Schema(), minibatch.ColumnsOf(b.lanes.features))
+	}
+	if err := b.sameColumns(rec.Schema()); err != nil {
 		return fmt.Errorf("%w: all inputs need the columns of the first, %s", err, b.flags.inputs[0])
 	}
 	for from := int64(0); from < rec.NumRows(); from += b.chunk {
@@ -364,6 +372,27 @@ func (b *backtest) message(ctx context.Context, m *source.Message) error {
 		}
 	}
 	return nil
+}
+
+// limits are of what is read of files.
+func (b *backtest) limits() format.FileConfig {
+	limits := app.FileLimits(b.config.Memory, b.log)
+	limits.Bad = func(format.Bad) {}
+	return limits
+}
+
+// sameColumns refuses other columns than those of the first file. Numbers may be whole in one CSV file, have decimals in another, and be none in a third.
+func (b *backtest) sameColumns(schema *arrow.Schema) error {
+	like := func(s *arrow.Schema) *arrow.Schema {
+		fields := slices.Clone(s.Fields())
+		for i, f := range fields {
+			if b.out == nil && slices.Contains([]arrow.Type{arrow.INT64, arrow.NULL}, f.Type.ID()) {
+				fields[i].Type = arrow.PrimitiveTypes.Float64
+			}
+		}
+		return arrow.NewSchema(fields, nil)
+	}
+	return app.SameColumns(like(b.schema), like(schema))
 }
 
 // chunkBytes is about what rows take that are written together.

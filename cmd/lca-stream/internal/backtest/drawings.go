@@ -92,7 +92,7 @@ func (b *backtest) draw(ctx context.Context, all []*drawing) error {
 	for name := range values {
 		names = append(names, name)
 	}
-	limits := app.FileLimits(b.config.Memory, b.log)
+	limits := b.limits()
 	limits.Need = app.Needs(names)
 	in, err := source.OpenFiles(b.flags.inputs, limits)
 	if err != nil {

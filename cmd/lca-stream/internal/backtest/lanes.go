@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,6 +67,7 @@ type lane struct {
 	newest  *snapshot.Snapshot // nil: there is none
 	adopted uint64             // version of offline's; 0: none
 	keyed   bool
+	inTurn  bool  // a minibatch is scored before it is learnt, and not meanwhile
 	row     int64 // of the lane's next row
 	msgs    []source.Message
 	made    []arrow.Record // of the rows that were scored last
@@ -171,7 +173,7 @@ func (s *lanes) score(ctx context.Context, ends bool) error {
 			} else if err != nil {
 				return err
 			} else {
-				l.offline.Begin(func(value []byte) *recent.Series { return l.learner.SeriesState(l.partition().ID, value) })
+				l.begin()
 			}
 		}
 		l.learner.Normal = false
@@ -182,6 +184,18 @@ func (s *lanes) score(ctx context.Context, ends bool) error {
 		return fmt.Errorf("the normal stretch (--until) makes no model: %w", none)
 	}
 	return nil
+}
+
+// begin has series go on from what they are behind the normal stretch. Where there are several, that is asked for with the first row of each, before the
+// learner has it.
+func (l *lane) begin() {
+	l.inTurn = l.series.Keyed()
+	state := func(value []byte) *recent.Series { return l.learner.SeriesState(l.partition().ID, value) }
+	if !l.inTurn {
+		only := state(nil)
+		state = func([]byte) *recent.Series { return only }
+	}
+	l.offline.Begin(state)
 }
 
 // finish learns what is left of the normal stretch, as a replay does at the end of its range.
@@ -230,19 +244,38 @@ func (s scored) p() (p float64, inEpisode bool) {
 	return p, s.episode >= 0 && s.rows.Column(s.episode).IsValid(s.at)
 }
 
-// rows scores rows with the newest version and then learns them, minibatch by minibatch. of says where a row comes from, and take gets what rows have become.
+// rows scores rows with the newest version and learns them, minibatch by minibatch: the version that a minibatch makes due scores the next. So the two need
+// not wait for each other. of says where a row comes from, and take gets what rows have become.
 func (l *lane) rows(ctx context.Context, rec arrow.Record, of func(i int) origin, take func(first int, made scored)) error {
 	n := rec.NumRows()
 	for from := int64(0); from < n; {
 		part := rec.NewSlice(from, min(n, from+int64(l.learner.Room())))
-		err := l.score(ctx, part, func(i int) origin { return of(int(from) + i) })
+		of := func(i int) origin { return of(int(from) + i) }
+		m := source.Message{Partition: l.partition(), Offset: l.row, Row: int(l.row) + 1, Record: part}
+		l.messages(part, of)
+		learnt := make(chan learning, 1)
+		learn := func() {
+			work, err := l.learner.Do(ctx, source.Batch{Messages: l.msgs})
+			learnt <- learning{work, err}
+		}
+		if !l.inTurn {
+			go learn()
+		}
+		err := l.score(ctx, &m, of)
+		if l.inTurn {
+			learn()
+		}
 		first := int(from)
 		for _, made := range l.made {
 			take(first, l.scored(made))
 			first += int(made.NumRows())
 		}
-		if err == nil {
-			err = l.learn(ctx, part, func(i int) origin { return of(int(from) + i) })
+		after := <-learnt
+		if err = cmp.Or(err, after.err); err == nil {
+			err = l.publish(after.work)
+		}
+		for i := range l.msgs {
+			l.msgs[i].Record.Release()
 		}
 		from += part.NumRows()
 		part.Release()
@@ -251,6 +284,12 @@ func (l *lane) rows(ctx context.Context, rec arrow.Record, of func(i int) origin
 		}
 	}
 	return nil
+}
+
+// learning is what the learner has made of a minibatch.
+type learning struct {
+	work pipeline.Work
+	err  error
 }
 
 // scored are rows with the columns of the best score that there is.
@@ -271,11 +310,10 @@ func (l *lane) scored(made arrow.Record) scored {
 }
 
 // score whitens and scores rows with the version that is adopted, into made. Without one the results are null.
-func (l *lane) score(ctx context.Context, part arrow.Record, of func(i int) origin) error {
+func (l *lane) score(ctx context.Context, m *source.Message, of func(i int) origin) error {
 	l.made = l.made[:0]
 	l.offline.Places = func(row int) episode.Place { return placeOf(of(row)) }
-	m := source.Message{Partition: l.partition(), Offset: l.row, Row: int(l.row) + 1, Record: part}
-	return l.offline.Take(ctx, &m, func(pieces ...[]byte) error {
+	return l.offline.Take(ctx, m, func(pieces ...[]byte) error {
 		in, err := ipc.NewReader(bytes.NewReader(bytes.Join(pieces, nil)))
 		if err != nil {
 			return err
@@ -290,24 +328,18 @@ func (l *lane) score(ctx context.Context, part arrow.Record, of func(i int) orig
 	})
 }
 
-// learn learns rows, each as a message of its own, and adopts the version that they may have made due. In a live pipeline the rows of a partition are told
-// apart by their messages, and those of a model of a key by their number.
-func (l *lane) learn(ctx context.Context, part arrow.Record, of func(i int) origin) error {
+// messages makes each row a message of its own. In a live pipeline the rows of a partition are told apart by their messages, and those of a model of a key
+// by their number.
+func (l *lane) messages(part arrow.Record, of func(i int) origin) {
 	l.msgs = l.msgs[:0]
 	for i := range int(part.NumRows()) {
 		from := of(i)
 		m := source.Message{Partition: l.partition(), Offset: l.row, Key: from.key, Time: from.at, Record: part.NewSlice(int64(i), int64(i+1))}
-		defer m.Record.Release()
 		if l.row++; l.keyed {
 			m.Row = int(l.row)
 		}
 		l.msgs = append(l.msgs, m)
 	}
-	work, err := l.learner.Do(ctx, source.Batch{Messages: l.msgs})
-	if err != nil {
-		return err
-	}
-	return l.publish(work)
 }
 
 // publish takes what the learner puts on the snapshot topic, as a transform that follows it.

@@ -27,6 +27,9 @@ func (b *backtest) showColumns(p *page) {
 		how("scores", "from row %d on, by %s, each learnt from the rows before", b.first, plural.Count(b.lanes.published, "model version"))
 	}
 	how("preset", "%v", b.config.LCA.Preset)
+	for _, text := range b.bad.texts() {
+		how("passed over", "%s", text)
+	}
 	for _, field := range b.choice.columns {
 		if len(p.Columns) == mostRows {
 			p.Columns = append(p.Columns, named{"…", plural.Count(len(b.choice.columns)-mostRows, "more column")})

@@ -11,7 +11,6 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -31,7 +30,7 @@ type choice struct {
 
 // choose looks at the first rows, and chooses what the command line and the configuration leave open.
 func (b *backtest) choose(ctx context.Context) error {
-	limits := app.FileLimits(b.config.Memory, b.log)
+	limits := b.limits()
 	limits.Changed, limits.Head = nil, lookedRows
 	in, err := source.OpenFiles(b.flags.inputs[:1], limits)
 	if err != nil {
