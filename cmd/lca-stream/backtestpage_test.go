@@ -259,3 +259,37 @@ func TestBacktestOfCSVFilesOfAnyKind(t *testing.T) {
 		}
 	}
 }
+
+// A fleet in one file, one machine after the other or in turn: whose rows they are is found, and that each machine needs a model of its own where the machines
+// differ; a column of states is none. The configuration that the page shows says the same.
+func TestBacktestFindsWhoseRowsTheyAre(t *testing.T) {
+	t.Parallel()
+	fleet := func(key string, stacked bool, apart float64) string {
+		r, at := rand.New(rand.NewPCG(8, 7)), time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+		lines := []string{}
+		for i := range 3000 {
+			machine, turn := i%3, i/3
+			if stacked {
+				machine, turn = i/1000, i%1000
+			}
+			lines = append(lines, fmt.Sprintf("%s,m%d,%.4f,%.4f,%s\n", at.Add(time.Duration(turn)*time.Minute+time.Duration(machine)*time.Second*map[bool]time.Duration{true: 0, false: 1}[stacked]).Format(time.RFC3339),
+				machine, apart*float64(machine)+r.NormFloat64(), -apart*float64(machine)+r.NormFloat64(), []string{"idle", "busy"}[i/50%2]))
+		}
+		return "at," + key + ",a,b,state\n" + strings.Join(lines, "")
+	}
+	for name, c := range map[string]struct{ rows, says string }{
+		"by its name":           {fleet("machine", false, 0), "series: column:machine"},
+		"by the times":          {fleet("wer", true, 0), "series: column:wer"},
+		"machines that differ":  {fleet("machine", false, 9), "by: column:machine"},
+		"stacked, that differ":  {fleet("wer", true, 9), "by: column:wer"},
+		"in turn, without name": {fleet("wer", false, 0), "topic: rows-whitened\n\nalarms:"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, page := backtestPage(t, c.rows); !strings.Contains(page, c.says) {
+				_, page, _ = strings.Cut(page, `id="card-columns"`)
+				t.Errorf("it does not say %q: %s", c.says, page[:3000])
+			}
+		})
+	}
+}

@@ -60,6 +60,9 @@ func (o *Options) Path() string {
 	return file
 }
 
+// Set adds a setting to those of --set.
+func (o *Options) Set(setting string) { o.set = append(o.set, setting) }
+
 // Sets reports whether --set names a setting.
 func (o *Options) Sets(path string) bool {
 	return slices.ContainsFunc(o.set, func(one string) bool { return strings.HasPrefix(one, path+"=") })

@@ -40,11 +40,12 @@ type flags struct {
 	features       []string
 	labels, until  string
 	rows, episodes string
-	page, config   string                    // config: the file of the configuration; "": there is none
-	set            func(setting string) bool // whether --set names it
-	timeTold       bool                      // --time stands on the command line
-	keyTold        bool                      // --key does
-	kind           rowfile.Kind              // of rows
+	page, config   string                                       // config: the file of the configuration; "": there is none
+	set            func(setting string) bool                    // whether --set names it
+	load           func(setting string) (*config.Config, error) // the configuration with one more of --set
+	timeTold       bool                                         // --time stands on the command line
+	keyTold        bool                                         // --key does
+	kind           rowfile.Kind                                 // of rows
 	force, json    bool
 }
 
@@ -99,6 +100,7 @@ its rows in the normal stretch.`,
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object at the end")
 	return app.Command(c, func(ctx context.Context, args []string) error {
 		f.inputs, f.config, f.set = args, o.Path(), o.Sets
+		f.load = func(setting string) (*config.Config, error) { o.Set(setting); return p.Load(o) }
 		f.timeTold, f.keyTold = c.Flags().Changed("time"), c.Flags().Changed("key")
 		if err := f.check(); err != nil {
 			return err
@@ -215,10 +217,10 @@ func run(ctx context.Context, p *app.Program, f *flags, cfg *config.Config) erro
 }
 
 func (b *backtest) run(ctx context.Context, p *app.Program) error {
-	f, cfg := b.flags, b.config
-	if err := b.choose(ctx); err != nil {
+	if err := b.choose(); err != nil {
 		return err
 	}
+	f, cfg := b.flags, b.config
 	if err := b.prepare(); err != nil {
 		return err
 	}

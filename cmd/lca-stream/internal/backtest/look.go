@@ -1,7 +1,6 @@
 package backtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,15 +9,19 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/explain"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
+	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// lookedRows is how many rows of the first file are looked at before columns are chosen.
+// lookedRows is how many rows of each part of the first file are looked at before columns are chosen.
 const lookedRows = 10_000
 
 // choice is what was chosen by the first rows, because it was not told.
@@ -29,30 +32,56 @@ type choice struct {
 }
 
 // choose looks at the first rows, and chooses what the command line and the configuration leave open.
-func (b *backtest) choose(ctx context.Context) error {
-	limits := b.limits()
-	limits.Changed, limits.Head = nil, lookedRows
-	in, err := source.OpenFiles(b.flags.inputs[:1], limits)
+func (b *backtest) choose() error {
+	limits, path := b.limits(), b.flags.inputs[0]
+	limits.Changed, limits.Head, limits.MaxRows = nil, lookedRows, lookedRows
+	f, err := format.OpenFile(path, limits)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	defer func() { _ = in.Close() }() // it was only read
-	batch, err := in.Read(ctx)
-	switch {
-	case errors.Is(err, source.ErrEnd):
-		return errNoRows
-	case err != nil:
-		return err
-	case batch.Messages[0].Err != nil:
-		return batch.Messages[0].Err
+	defer func() { _ = f.Close() }() // it was only read
+	rec, err := looked(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	defer batch.Release()
-	rec := batch.Messages[0].Record
-	if rec.NumRows() > lookedRows {
-		rec = rec.NewSlice(0, lookedRows)
-		defer rec.Release()
+	if rec == nil {
+		return b.settings(nil) // another file may have rows
 	}
+	defer rec.Release()
 	return b.chooseBy(rec)
+}
+
+// looked is rows from the beginning, the middle and the end of a file, as far as these are found without reading all of it; nil: it has none.
+func looked(f *format.File) (arrow.Record, error) {
+	n := f.Batches()
+	if n == 0 {
+		return nil, nil
+	}
+	var columns [][]arrow.Array
+	rows := int64(0)
+	for k, i := range slices.Compact([]int{0, n / 2, n - 1}) {
+		rec, err := f.Read(i)
+		if err != nil {
+			return nil, err
+		}
+		defer rec.Release()
+		if k == 0 {
+			columns = make([][]arrow.Array, rec.NumCols())
+		}
+		for j, col := range rec.Columns() {
+			columns[j] = append(columns[j], col)
+		}
+		rows += rec.NumRows()
+	}
+	all := make([]arrow.Array, len(columns))
+	for j, parts := range columns {
+		var err error
+		if all[j], err = array.Concatenate(parts, memory.DefaultAllocator); err != nil {
+			return nil, err
+		}
+		defer all[j].Release()
+	}
+	return array.NewRecord(f.Schema(), all, rows), nil
 }
 
 var errNoRows = errors.New("the files have no rows")
@@ -79,28 +108,63 @@ func (b *backtest) chooseBy(rec arrow.Record) error {
 	if f := b.flags; f.key == "" && !f.keyTold && (f.config == "" || b.config.Model.By.Place == modelkey.Key || b.series.Place == modelkey.Key) {
 		f.key = b.keyOf(rec, judged, order)
 	}
-	return b.settings()
+	return b.settings(rec)
 }
 
 // settings are what init would write for these rows, where neither a configuration nor --set says it.
-func (b *backtest) settings() error {
-	f, c := b.flags, b.config
+func (b *backtest) settings(rec arrow.Record) error {
+	f := b.flags
 	if f.config != "" {
 		return nil
 	}
 	if !f.set("lca.preset") {
-		c.LCA.Preset = lca.PresetDensity
+		if err := b.load("lca.preset", lca.PresetDensity.String()); err != nil {
+			return err
+		}
 	}
 	if f.key == "" || f.set("model.by") || f.set("transform.series") {
 		return nil
 	}
-	series, err := config.ParseSeries("column:" + f.key)
+	column := "column:" + f.key
+	series, err := config.ParseSeries(column)
 	if err != nil {
 		return nil //nolint:nilerr // a name that no configuration holds: the rows are one series
 	}
-	c.Transform.Series, b.series = series, series.By()
+	if why := b.explained(rec, series.By()); why != "" {
+		b.choice.explained = why
+		b.say("models", "each value of %s has one of its own: %s", brief(f.key), why)
+		return b.load("model.by", column)
+	}
 	b.say("series", "the rows of each value of %s are one", brief(f.key))
+	return b.load("transform.series", column)
+}
+
+// load has a setting as if --set named it: others may have another default then.
+func (b *backtest) load(path, value string) error {
+	c, err := b.flags.load(path + "=" + value)
+	if err != nil {
+		return err
+	}
+	c.Source.Features = b.config.Source.Features
+	b.config, b.series = c, system.SeriesOf(c)
 	return nil
+}
+
+// explained says what the values of a column explain of the rows that were looked at, if each should have a model; "": it should not.
+func (b *backtest) explained(rec arrow.Record, by modelkey.By) string {
+	if rec == nil {
+		return ""
+	}
+	c := columns{time: b.flags.time, key: b.flags.key, labels: b.flags.labels}
+	part := c.without(rec)
+	defer part.Release()
+	features, _, err := minibatch.Choose(part, b.config.Source.Features)
+	if err != nil {
+		return "" // said when they are chosen
+	}
+	keys := explain.Of(by, &features)
+	_ = keys.Message(&source.Message{Record: rec})
+	return keys.Why()
 }
 
 func (b *backtest) say(name, format string, a ...any) {

@@ -14,11 +14,13 @@ import (
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/explain"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/source"
 )
 
 // InitCommand is `lca-stream init`.
@@ -159,8 +161,37 @@ func propose(ctx context.Context, s *system.System, messages int64, report io.Wr
 	return text, nil
 }
 
+// seriesOf looks at messages from all of the topic, not only at the newest: what drifts slowly would differ between values by chance. It
+// returns nil where rows are no series.
+func seriesOf(ctx context.Context, s *system.System, topic string, n int64, features *minibatch.Features) (*explain.Keys, error) {
+	by := s.Config.Transform.Series.By()
+	if !by.Keyed() || features == nil {
+		return nil, nil
+	}
+	b := explain.Of(by, features)
+	return b, throughout(ctx, s, topic, n, b.Message)
+}
+
+// throughout calls each for n messages from the beginning, the middle and the end of every partition.
+func throughout(ctx context.Context, s *system.System, topic string, n int64, each func(*source.Message) error) error {
+	return eachPartition(ctx, s, topic, func(p source.Partition, from, end int64) error {
+		for _, at := range []int64{from, (from + end - n) / 2, end - n} {
+			start := max(from, at)
+			stop := min(start+n, end)
+			if start >= stop {
+				continue
+			}
+			if err := eachMessageOf(ctx, s, source.Offsets{p: start}, source.Offsets{p: stop}, each); err != nil {
+				return err
+			}
+			from = stop
+		}
+		return nil
+	})
+}
+
 // reportSeries says whose rows are a series. Where the values explain the rows it sets model.by, and returns why.
-func (i *inspection) reportSeries(report io.Writer, s *system.System, by *between) string {
+func (i *inspection) reportSeries(report io.Writer, s *system.System, by *explain.Keys) string {
 	name, n := i.survey.Tall()
 	if name == "" {
 		n = i.repeated()
@@ -172,12 +203,12 @@ func (i *inspection) reportSeries(report io.Writer, s *system.System, by *betwee
 	if name != "" {
 		whose = fmt.Sprintf("The rows are of %d values of %s, one after the other, and those of each are a series.", n, terminal.Name(name))
 	}
-	if why := by.explains(); why != "" {
-		s.Config.Model.By, s.Config.Transform.Series = by.by, config.SeriesAuto
+	if why := by.Why(); why != "" {
+		s.Config.Model.By, s.Config.Transform.Series = by.By, config.SeriesAuto
 		fmt.Fprintf(report, "\n%s %s: each has a model of its own.\n", whose, why)
 		return why
 	}
-	fmt.Fprintf(report, "\n%s If each is a machine, a tenant or a product that should have a model of its own, add model: {by: %s} before `topics init`.\n", whose, by.by)
+	fmt.Fprintf(report, "\n%s If each is a machine, a tenant or a product that should have a model of its own, add model: {by: %s} before `topics init`.\n", whose, by.By)
 	return ""
 }
 

@@ -1,4 +1,4 @@
-package doctor
+package explain
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lca-stream/lca-stream/minibatch"
+	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 )
 
 // A model for each key is proposed where keys explain the rows, in whatever direction that is, and not where they happen to have drifted apart.
@@ -54,7 +55,7 @@ func TestKeysExplain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(1, 2))
-			b := &between{features: &minibatch.Features{}, groups: map[string]*scatter{}}
+			b := Of(modelkey.By{Place: modelkey.Key}, &minibatch.Features{})
 			for k := range d {
 				b.features.Names = append(b.features.Names, fmt.Sprintf("s%d", k))
 			}
@@ -68,7 +69,7 @@ func TestKeysExplain(t *testing.T) {
 					b.row(fmt.Sprint(key), x)
 				}
 			}
-			if why := b.explains(); (why != "") != (c.wants != "") || !strings.Contains(why, c.wants) {
+			if why := b.Why(); (why != "") != (c.wants != "") || !strings.Contains(why, c.wants) {
 				t.Errorf("it says %q", why)
 			}
 		})

@@ -1,21 +1,20 @@
-package doctor
+// Package explain tells whether the values of a key or a column explain the rows, so that each should have a model of its own.
+package explain
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strings"
 
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// between tells how much of what rows vary by is between the values of a key or column, and how much is within the rows of each.
-type between struct {
-	by       modelkey.By
+// Keys tells how much of what rows vary by is between the values of a key or column, and how much is within the rows of each.
+type Keys struct {
+	By       modelkey.By
 	features *minibatch.Features
 	rows     minibatch.Rows
 	groups   map[string]*scatter
@@ -36,51 +35,28 @@ const (
 	mostCompared  = 64   // features; others are not looked at
 	leastVariance = 0.01 // of each feature's variance is held to be within: one that tells the values apart is not enough by itself
 	mostNamed     = 3    // features
+	mostKeys      = 1000 // values
 )
 
-// seriesOf looks at messages from all of the topic, not only at the newest: what drifts slowly would differ between values by chance. It
-// returns nil where rows are no series.
-func seriesOf(ctx context.Context, s *system.System, topic string, n int64, features *minibatch.Features) (*between, error) {
-	by := s.Config.Transform.Series.By()
-	if !by.Keyed() || features == nil {
-		return nil, nil
-	}
-	b := &between{by: by, features: features, groups: map[string]*scatter{}}
-	return b, throughout(ctx, s, topic, n, b.message)
+// Of returns what is known before the first row.
+func Of(by modelkey.By, features *minibatch.Features) *Keys {
+	return &Keys{By: by, features: features, groups: map[string]*scatter{}}
 }
 
-// throughout calls each for n messages from the beginning, the middle and the end of every partition.
-func throughout(ctx context.Context, s *system.System, topic string, n int64, each func(*source.Message) error) error {
-	return eachPartition(ctx, s, topic, func(p source.Partition, from, end int64) error {
-		for _, at := range []int64{from, (from + end - n) / 2, end - n} {
-			start := max(from, at)
-			stop := min(start+n, end)
-			if start >= stop {
-				continue
-			}
-			if err := eachMessageOf(ctx, s, source.Offsets{p: start}, source.Offsets{p: stop}, each); err != nil {
-				return err
-			}
-			from = stop
-		}
-		return nil
-	})
-}
-
-// message takes the rows of a message. What cannot be read is passed over: it has been told of.
-func (b *between) message(m *source.Message) error {
+// Message takes the rows of a message. What cannot be read is passed over: it has been told of.
+func (b *Keys) Message(m *source.Message) error {
 	if m.Err != nil || m.Tombstone() || b.features.Gather(&b.rows, m.Record) != nil {
 		return nil
 	}
 	valueOf := func(int) (string, bool) { return "", false }
-	if b.by.Place == modelkey.Column {
-		values, err := b.by.Column(m.Record)
+	if b.By.Place == modelkey.Column {
+		values, err := b.By.Column(m.Record)
 		if err != nil {
 			return nil
 		}
 		defer values.Release()
 		valueOf = values.Whole
-	} else if value := b.by.Whole(m); value != nil {
+	} else if value := b.By.Whole(m); value != nil {
 		valueOf = func(int) (string, bool) { return string(value), true }
 	}
 	for i, reason := range b.rows.Invalid {
@@ -91,7 +67,7 @@ func (b *between) message(m *source.Message) error {
 	return nil
 }
 
-func (b *between) row(value string, x []float64) {
+func (b *Keys) row(value string, x []float64) {
 	if b.total == nil {
 		b.within, b.total, b.apart = make([]float64, len(x)*len(x)), make([]float64, len(x)*len(x)), make([]float64, len(x))
 	}
@@ -126,10 +102,10 @@ func (s *scatter) add(x, products, apart []float64) {
 	}
 }
 
-// explains says what the values explain, if a model of each would know the rows much better than one of all: if, over the directions in
+// Why says what the values explain, if a model of each would know the rows much better than one of all: if, over the directions in
 // which rows vary, that of a value's own rows is half of the variance or less, by the geometric mean. "" says that it would not, or that
 // too few rows tell.
-func (b *between) explains() string {
+func (b *Keys) Why() string {
 	groups, n, d := float64(len(b.groups)), b.all.rows, len(b.apart)
 	if groups < 2 || groups >= mostKeys || n < leastPerValue*groups {
 		return ""
@@ -159,14 +135,14 @@ func (b *between) explains() string {
 		shares[k] = math.Inf(-1)
 	}
 	what := "Keys explain "
-	if b.by.Place == modelkey.Column {
+	if b.By.Place == modelkey.Column {
 		what = "They explain "
 	}
 	return what + strings.Join(named, ", ")
 }
 
 // name is that of a feature; a list has one for all.
-func (b *between) name(k int) string { return b.features.Names[min(k, len(b.features.Names)-1)] }
+func (b *Keys) name(k int) string { return b.features.Names[min(k, len(b.features.Names)-1)] }
 
 func maxAt(values []float64) (at int) {
 	for i, v := range values {
@@ -178,7 +154,7 @@ func maxAt(values []float64) (at int) {
 }
 
 // volume is the logarithm of the determinant of products over n, in units of the total variances.
-func (b *between) volume(products []float64, n float64, kept []int) (sum float64) {
+func (b *Keys) volume(products []float64, n float64, kept []int) (sum float64) {
 	d, p := len(b.apart), len(kept)
 	l := make([]float64, p*p)
 	for i, row := range kept {
