@@ -83,8 +83,11 @@ func (a *Acceptance) Reach(end int64) int64 {
 	return end
 }
 
-// mostAcceptance bounds the records that are parsed: several times what one takes.
-const mostAcceptance = 64 << 10
+const (
+	mostAcceptance = 64 << 10 // bounds the records that are parsed: several times what one takes
+	// mostCommand bounds a command as its fact repeats it, and some of it in a sentence: each topic of alarms must take that, or no learner goes on.
+	mostCommand = 8 << 10
+)
 
 // ReadAcceptance reads a record of the topic of alarms that is of a type; nil: it is of another one.
 func ReadAcceptance(value []byte, kind string) (*Acceptance, error) {
@@ -108,6 +111,9 @@ func ReadAcceptance(value []byte, kind string) (*Acceptance, error) {
 	}
 	if _, err := a.Value(); err != nil {
 		return nil, fmt.Errorf("series_base64: %w", err)
+	}
+	if again, err := json.Marshal(a); kind == AcceptCommand && (err != nil || len(again) > mostCommand) {
+		return nil, fmt.Errorf("%d bytes are no command", len(again))
 	}
 	return a, nil
 }

@@ -216,6 +216,37 @@ func TestHearing(t *testing.T) {
 	}
 }
 
+// Whatever a command says, each topic of alarms takes the fact that it was followed, or it is no command: a learner that cannot write it would never go on.
+func TestFactsFit(t *testing.T) {
+	taken := 0
+	for _, fill := range []string{"a", "<", "\u2028", "\x01", "ä"} {
+		for size := 1; size < 64<<10; size *= 2 {
+			long := strings.Repeat(fill, size)
+			value, err := json.Marshal(episode.Acceptance{Type: episode.AcceptCommand, ID: "m/0/" + fill + "/1.0", ModelID: "m", Series: &long, By: long, Message: long})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := episode.ReadAcceptance(bytes.ReplaceAll(value, []byte(`\u003c`), []byte("<")), episode.AcceptCommand)
+			if err != nil {
+				continue
+			}
+			l := &Learn{LearnConfig: LearnConfig{Log: fixtures.Quiet(), Now: time.Now, Alarms: transform.Alarms{Topic: "alarms"}}}
+			at := map[int32]int64{}
+			for p := range int32(400) {
+				at[p] = 1e9
+			}
+			l.follow(a, at)
+			if n := len(l.pending[0].Key) + len(l.pending[0].Value); n > transform.AlarmBytes {
+				t.Errorf("%d times %q: a fact of %d bytes", size, fill, n)
+			}
+			taken++
+		}
+	}
+	if taken < 30 {
+		t.Errorf("%d commands are followed", taken)
+	}
+}
+
 // Facts are due in the order in which the learner had followed, each once in a pass, when all partitions that are read are where it was.
 func TestFacts(t *testing.T) {
 	fact := func(id string, command int64, at map[int32]int64) *episode.Acceptance {
