@@ -55,7 +55,11 @@ type Stretch struct {
 // learnt. There may be none.
 func (l *Learner) Accept(all []Stretch, reason string, whole bool) {
 	rows, turns := inTurn(all, l.dim)
-	if whole && uint64(len(turns)) >= LeastRows(l.dim) {
+	known := 0 // of the rows, have means that are learnt
+	for _, one := range all {
+		known += max(0, len(one.Rows)/l.dim-unlike)
+	}
+	if whole && uint64(known) >= LeastRows(l.dim) {
 		l.again(rows, turns)
 	} else {
 		l.join(rows, turns)
