@@ -15,8 +15,8 @@ type Budget struct {
 }
 
 var (
-	inTime = regexp.MustCompile(`^(\d+)/(hour|day|week)$`)
-	inRows = regexp.MustCompile(`^(\d+)/(\d+) rows$`)
+	inTime = regexp.MustCompile(`^(\d{1,12})/(hour|day|week)$`)
+	inRows = regexp.MustCompile(`^(\d{1,12})/(\d{1,12}) rows$`)
 	units  = map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
 )
 

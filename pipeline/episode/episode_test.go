@@ -3,6 +3,7 @@ package episode
 import (
 	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -141,7 +142,7 @@ func TestBudget(t *testing.T) {
 			t.Errorf("%s: rate %v, %v", c.text, b.Rate(86400, 24*time.Hour), err)
 		}
 	}
-	for _, text := range []string{"", "1", "0/day", "1/month", "1/0 rows", "2/1 rows", "-1/day", "1/2000", "1 / day"} {
+	for _, text := range []string{"1/" + strings.Repeat("9", 400) + " rows", "", "1", "0/day", "1/month", "1/0 rows", "2/1 rows", "-1/day", "1/2000", "1 / day"} {
 		if _, err := ParseBudget(text); err == nil {
 			t.Errorf("%q is a budget", text)
 		}
