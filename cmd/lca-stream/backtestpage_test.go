@@ -272,10 +272,10 @@ func TestBacktestFindsWhoseRowsTheyAre(t *testing.T) {
 			if stacked {
 				machine, turn = i/1000, i%1000
 			}
-			lines = append(lines, fmt.Sprintf("%s,m%d,%.4f,%.4f,%s\n", at.Add(time.Duration(turn)*time.Minute+time.Duration(machine)*time.Second*map[bool]time.Duration{true: 0, false: 1}[stacked]).Format(time.RFC3339),
-				machine, apart*float64(machine)+r.NormFloat64(), -apart*float64(machine)+r.NormFloat64(), []string{"idle", "busy"}[i/50%2]))
+			lines = append(lines, fmt.Sprintf("%s,m%d,%.4f,%.4f,%s,%d\n", at.Add(time.Duration(turn)*time.Minute+time.Duration(machine)*time.Second*map[bool]time.Duration{true: 0, false: 1}[stacked]).Format(time.RFC3339),
+				machine, apart*float64(machine)+r.NormFloat64(), -apart*float64(machine)+r.NormFloat64(), []string{"idle", "busy"}[i/50%2], i))
 		}
-		return "at," + key + ",a,b,state\n" + strings.Join(lines, "")
+		return "at," + key + ",a,b,state,seq\n" + strings.Join(lines, "")
 	}
 	for name, c := range map[string]struct{ rows, says string }{
 		"by its name":           {fleet("machine", false, 0), "series: column:machine"},

@@ -248,8 +248,8 @@ func (b *backtest) timeOf(rec arrow.Record, judged []minibatch.Judgement) (name 
 }
 
 const (
-	mostKeys  = 1000 // values of a column that says whose row it is
-	rowsOfKey = 10   // rows of each, at least, on average
+	mostKeys  = minibatch.CountedValues // values of a column that says whose row it is
+	rowsOfKey = 10                      // rows of each, at least, on average
 )
 
 // keyNames are the last words of names of columns that say whose row it is.
@@ -266,7 +266,7 @@ func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, order r
 	var byTime, byName []string
 	for i, j := range judged {
 		c, col := j.Column, rec.Column(i)
-		if j.Feature || c.Name == b.flags.time || c.Name == b.flags.labels || c.Nulls > 0 || c.Distinct < 2 || c.Distinct > mostKeys || c.Rows < rowsOfKey*c.Distinct {
+		if j.Feature || c.Name == b.flags.time || c.Name == b.flags.labels || c.Nulls > 0 || c.Distinct < 2 || c.Distinct >= mostKeys || c.Rows < rowsOfKey*c.Distinct {
 			continue
 		}
 		switch col.(type) {

@@ -5,8 +5,8 @@ const short = v => v == null ? '–' : +v.toPrecision(4);
 const ten = v => v < 1 ? 'any' : v < 5 ? '1 in ' + whole(10 ** v) : '1 in 10^' + v;
 
 function timeline() {
-  const svg = $('timeline'), bins = facts.Bins, lanes = facts.Lanes || [], wide = Math.max(320, svg.clientWidth || 1000), head = 190, lane = 16;
-  svg.setAttribute('viewBox', `0 0 ${wide} ${head}`);
+  const svg = $('timeline'), bins = facts.Bins, lanes = facts.Lanes || [], wide = Math.max(320, svg.clientWidth || 1000), head = 196, lane = 16;
+  svg.setAttribute('viewBox', `0 0 ${wide} 190`);
   if (!bins.length) return note('timeline', 'there were too few rows');
   const at = b => facts.Timed ? b.At : b.Row, top = Math.max(3, ...bins.map(b => rarity(b.P))) * 1.15;
   const xs = [at(bins[0]), facts.Timed ? facts.LastAt : facts.LastRow], levels = ticks(0, top, 4).filter(v => v === Math.round(v));
@@ -20,9 +20,9 @@ function timeline() {
     const y = head + 4 + i * lane;
     svg.append(el('path', { class: 'axis', d: `M44 ${y + 8}H${wide - 10}` }), el('text', { x: 44, y: y + 4 }, name));
   });
-  svg.setAttribute('viewBox', `0 0 ${wide} ${head + (lanes.length ? 8 + lanes.length * lane : 0)}`);
+  svg.setAttribute('viewBox', `0 0 ${wide} ${lanes.length ? head + 8 + lanes.length * lane : 190}`);
   facts.Spans.forEach(s => {
-    const band = el('rect', { class: s.Lane < 0 ? 'band' : 'off', ...across(s.From, s.To), y: s.Lane < 0 ? 8 : head + 8 + s.Lane * lane, height: s.Lane < 0 ? head - 30 : 8 });
+    const band = el('rect', { class: s.Lane < 0 ? 'band' : 'off', ...across(s.From, s.To), y: s.Lane < 0 ? 8 : head + 8 + s.Lane * lane, height: s.Lane < 0 ? 160 : 8 });
     if (s.Card < 0) return svg.append(band);
     const a = el('a', { href: '#episode-' + s.Card, 'aria-label': s.Text });
     a.append(band);
