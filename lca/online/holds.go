@@ -101,6 +101,19 @@ func (h *holds) end(one *hold) {
 	}
 }
 
+// reopen makes holds of a series that are over part of the one that is open: they are of what someone has seen as one.
+func (h *holds) reopen(one *hold, over []*hold) {
+	var rows batch
+	for _, o := range over {
+		rows.append(o.rows)
+		one.count += uint64(o.rows.len())
+		h.dropped -= uint64(o.rows.len())
+		h.closed = slices.DeleteFunc(h.closed, func(c *hold) bool { return c == o })
+	}
+	rows.append(one.rows)
+	one.rows = rows
+}
+
 // bound drops the oldest rows of holds: at most so many of those that are open together, and as many of those that are over.
 func (h *holds) bound(most, d int) {
 	cut := func(rows *batch, most int) { rows.forget(max(0, rows.len()-most), d) }
@@ -347,15 +360,16 @@ func (l *Learner) Accept(series uint64, from, to int64) (rows int) {
 			over, rows = append(over, one), rows+one.rows.len()
 		}
 	}
-	if len(over) > 0 {
-		l.accept(over, "")
-	}
 	one := h.open[series]
 	switch {
 	case one != nil && (to == 0 || one.first <= to):
-		rows += one.rows.len()
+		h.reopen(one, over)
+		rows = one.rows.len()
 		l.accept([]*hold{one}, recent.Accepted)
-	case to == 0: // nothing is held: but who reads evaluators is to know
+	case len(over) > 0:
+		l.accept(over, "")
+	}
+	if to == 0 && one == nil { // nothing is held now: but who reads evaluators is to know
 		l.recent.learner.Accept([]recent.Stretch{{Series: series}}, recent.Accepted, false)
 		h.changed++
 	}

@@ -231,6 +231,25 @@ func TestOverIsNotWhatIsNow(t *testing.T) {
 	}
 }
 
+// TestAcceptedInPieces holds that what is accepted is one stretch, also where the learner had taken it for usual in between.
+func TestAcceptedInPieces(t *testing.T) {
+	f := newFleet(t, 1, func(*Config) {})
+	f.learn(20_000, 0)
+	from := int64(1e12) + 10_000*int64(f.rows)
+	f.learn(200, 3)
+	f.learn(250, 0)
+	f.learn(300, 3)
+	rows := f.l.Accept(0, from, 0)
+	h := &f.l.unusual
+	dropped, waiting := f.l.NotLearnt()
+	if _, held := f.l.HeldSeries(); rows < 450 || h.queue.len() != rows || h.joins.len() > 0 || len(h.open) > 0 || dropped+waiting != held {
+		t.Errorf("%d rows accepted, of which %d are what the stream is now; %d dropped, %d wait, %d held", rows, h.queue.len(), dropped, waiting, held)
+	}
+	if e := f.l.recent.evaluator(); len(e.Accepted) != 1 || e.Turn != 1 {
+		t.Errorf("accepted %+v", e.Accepted)
+	}
+}
+
 // TestAllChange holds that series that change at the same time and stay there are one change of the stream, and the learner knows all of them then, or as much as before
 // where they are so many that few rows of each are kept.
 func TestAllChange(t *testing.T) {
