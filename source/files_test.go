@@ -150,7 +150,7 @@ func TestOpenFilesRefuses(t *testing.T) {
 	}{
 		{"none", nil, "no input files"},
 		{"missing", []string{table, "none.arrow"}, "none.arrow: no such file"},
-		{"an unknown type", []string{there("rows.xml")}, `".xml" are not read: convert to .arrow, .feather, .arrows, .parquet or .csv`},
+		{"an unknown type", []string{there("rows.xml")}, `".xml" are not read: convert to .arrow, .feather, .arrows, .parquet, .csv, .tsv, .csv.gz or .tsv.gz`},
 		{"JSON in a file", []string{there("rows.jsonl")}, "write_table(pyarrow.json.read_json"},
 		{"one twice", []string{table, table}, "twice"},
 	} {

@@ -7,9 +7,12 @@
     X = model.matrix(rows)
     newest = lca_stream.read_models("lca-snapshots", "localhost:9092")["default"]
 
+    lca_stream.backtest(frame, time="at").episodes    # what a live stream would have told of these rows
+
 ``lca_stream.sklearn.LCATransformer`` is the same as a transformer of scikit-learn.
 """
 
+from lca_stream._backtest import Backtest, backtest
 from lca_stream._columns import matrix
 from lca_stream._files import FormatError, model_from_bytes, read_model
 from lca_stream._kafka import read_models, read_rows
@@ -18,4 +21,4 @@ from lca_stream._registry import Registry
 from lca_stream._rows import rows_from_bytes
 
 __version__ = "0.2.0"
-__all__ = ["FormatError", "Model", "Registry", "matrix", "model_from_bytes", "read_model", "read_models", "read_rows", "rows_from_bytes"]
+__all__ = ["Backtest", "FormatError", "Model", "Registry", "backtest", "matrix", "model_from_bytes", "read_model", "read_models", "read_rows", "rows_from_bytes"]
