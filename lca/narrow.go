@@ -22,9 +22,9 @@ type narrowFit struct {
 	prop1.Narrow
 	space    linalg.Workspace
 	z        []float64
+	gram     []float64 // x_i·x_j, once made
 	factors  []gram    // of the covariance of the next M-step
 	diagonal []float64 // what is added to its diagonal
-	product  []float64
 	global   []float64 // diagonal of C_G
 	square   float64   // mean |z|², which is tr C_G Σ⁻¹
 }
@@ -151,6 +151,7 @@ func narrowStep[T kernel.Float](ctx context.Context, n *narrowFit, wantCL bool) 
 		w.p[i] = T(v)
 	}
 	w.pool.Pack(w.p, rows, d, d)
+	products := n.inner()
 	out := expectation{LogSum: make([]float64, rows), Admissible: make([]int, rows)}
 	f := kernel.Factors{Residual: make([]float64, rows*d), Mean: make([]float64, rows*d), Weight: make([]float64, rows)}
 	for from := 0; from < rows; from += kernelRows {
@@ -162,7 +163,11 @@ func narrowStep[T kernel.Float](ctx context.Context, n *narrowFit, wantCL bool) 
 			w.exclusions = append(w.exclusions, all.exclusion(from, to, d))
 		}
 		part := kernel.Factors{Residual: f.Residual[from*d:], Mean: f.Mean[from*d:], Weight: f.Weight}
-		kernel.UpdateFactors(m, part, &w.scratch, w.p[from*d:to*d], to-from, &w.pool, w.exclusions[from/kernelRows])
+		var inner *kernel.Inner[T]
+		if all, ok := any(products).(*kernel.Inner[T]); ok && all != nil {
+			inner = &kernel.Inner[T]{Gram: all.Gram[from*rows:], Factor: all.Factor, Left: all.Left[from*all.Rank:], Right: all.Right, Rank: all.Rank, Loss: all.Loss}
+		}
+		kernel.UpdateFactors(m, part, &w.scratch, w.p[from*d:to*d], to-from, &w.pool, w.exclusions[from/kernelRows], inner)
 		out.add(m, from)
 	}
 	out.Effective /= math.Max(float64(out.Used), 1)
@@ -170,6 +175,40 @@ func narrowStep[T kernel.Float](ctx context.Context, n *narrowFit, wantCL bool) 
 		n.local(f, 1/float64(out.Used))
 	}
 	return out, nil
+}
+
+// mostGram bounds the rows whose inner products are kept: 128 MiB of them.
+const mostGram = 4096
+
+// mostLoss is by how much larger than z_i·z_j the terms may be that it is made of: four digits of sixteen.
+const mostLoss = 1e4
+
+// inner makes z_i·z_j of x_i·x_j, which are the same in each step, where Σ is a multiple of the identity but for a few directions. It returns nil where it is
+// not, where the rows are too many, or where digits would be lost.
+func (n *narrowFit) inner() *kernel.Inner[float64] {
+	rows, d, r := n.count(), len(n.Active), len(n.W)
+	if n.Metric == MetricDiagonal || rows > mostGram || n.Precision != Float64 {
+		return nil
+	}
+	x, in := n.rows.RawMatrix().Data, &kernel.Inner[float64]{Factor: 1 / n.V[0], Rank: r}
+	for i := range rows {
+		in.Loss = max(in.Loss, in.Factor*kernel.NormSquared(x[i*d:][:d])/kernel.NormSquared(n.z[i*d:][:d]))
+	}
+	if !(in.Loss <= mostLoss) {
+		return nil
+	}
+	if n.gram == nil {
+		n.gram = make([]float64, rows*rows)
+		n.space.AddOuter(n.gram, x, rows, d)
+		linalg.Mirror(n.gram, rows)
+	}
+	in.Gram, in.Right = n.gram, make([]float64, rows*r)
+	n.space.Product(in.Right, r, linalg.Dense(x, d), linalg.Dense(n.U, d).T(), rows, r, d, linalg.Set)
+	in.Left = append([]float64(nil), in.Right...)
+	for i := range in.Left {
+		in.Left[i] *= 1/n.W[i%r] - in.Factor
+	}
+	return in
 }
 
 // local sets the factors to those of C_L in working units.
@@ -219,11 +258,7 @@ func (n *narrowFit) times(dst, v []float64, cols int) {
 		floats.ScaleTo(dst[k*cols:][:cols], w, v[k*cols:][:cols])
 	}
 	for _, g := range n.factors {
-		rows := len(g.x) / d
-		n.product = linalg.Resize(n.product, rows*cols)
-		n.space.Product(n.product, cols, linalg.Dense(g.x, d), linalg.Dense(v, cols), rows, cols, d, linalg.Set)
-		floats.Scale(g.weight, n.product)
-		n.space.Product(dst, cols, linalg.Dense(g.x, d).T(), linalg.Dense(n.product, cols), d, cols, rows, linalg.Add)
+		n.space.AddGramTimes(dst, g.x, len(g.x)/d, d, v, cols, g.weight)
 	}
 }
 

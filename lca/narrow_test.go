@@ -10,12 +10,16 @@ import (
 )
 
 // TestNarrowIsTheWholeFit holds a fit of few numbers to the plain loops, which form every matrix: the same model from each family, unit,
-// kernel and set of coordinates, with a constant column among the others.
+// kernel and set of coordinates, with a constant column and near copies in the data.
 func TestNarrowIsTheWholeFit(t *testing.T) {
 	five, _ := toy("five", 150, 78, 11)
 	x, _, _ := mixed(five, 11)
 	for i := range 150 {
 		x.Set(i, 40, 7)
+	}
+	for i := range 5 { // near copies
+		x.SetRow(100+i, x.RawRowView(i))
+		x.Set(100+i, 3, x.At(i, 3)+1e-6)
 	}
 	for _, metric := range []lca.Metric{lca.MetricDiagonal, lca.MetricIsotropic, lca.MetricLowRank} {
 		for _, unit := range []lca.Unit{lca.UnitAbsolute, lca.UnitRelative, lca.UnitCovariance} {
@@ -53,7 +57,7 @@ func sameModel(t *testing.T, got, want *lca.Model) {
 	nearly(t, "NLL", got.Info.NLL, want.Info.NLL, tol*math.Abs(want.Info.NLL))
 	nearly(t, "NLL of a single Gaussian", got.Info.GaussianNLL, want.Info.GaussianNLL, tol*math.Abs(want.Info.GaussianNLL))
 	nearly(t, "effective neighbours", got.Info.Effective, want.Info.Effective, tol*want.Info.Effective)
-	if got.Info.Copies != want.Info.Copies {
+	if got.Info.Copies != want.Info.Copies || got.Info.Copies == 0 {
 		t.Errorf("%d near copies, want %d", got.Info.Copies, want.Info.Copies)
 	}
 }

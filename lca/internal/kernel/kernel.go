@@ -318,6 +318,8 @@ type Scratch[T Float] struct {
 	lse  []float64
 	t    student[T] // where the kernels are t
 
+	inner *Inner[T] // of UpdateFactors
+
 	pull   []float64 // of Attract
 	centre []T       // of Attract and Mean; nil where it is not asked for
 
@@ -441,7 +443,7 @@ func (s *Scratch[T]) share(multiplied int) {
 
 // end forgets the call's arguments, so that a Scratch does not keep its caller's memory alive.
 func (s *Scratch[T]) end() {
-	s.q, s.pool, s.m, s.lse, s.coords, s.pull, s.centre, s.square, s.marginal = nil, nil, nil, nil, nil, nil, nil, nil, nil
+	s.q, s.pool, s.m, s.lse, s.coords, s.pull, s.centre, s.square, s.marginal, s.inner = nil, nil, nil, nil, nil, nil, nil, nil, nil, nil
 	s.ex = Exclusion{}
 }
 

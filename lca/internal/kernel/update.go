@@ -198,6 +198,10 @@ func (s *Scratch[T]) logits(w *workspace[T], first, rows int, bias []T) {
 	w.ld = stride[T](w.length)
 	ldq := stride[T](p.parzen)
 	w.logits = grow(w.logits, blockRows[T]()*w.ld)
+	if s.inner != nil {
+		s.inner.logits(s, w, first, bias)
+		return
+	}
 	w.q = grow(w.q, blockRows[T]()*ldq)
 	for r := range rows { // a power of two as stride would make the rows compete for cache lines
 		copy(w.q[r*ldq:][:p.parzen], s.q[(first+r)*p.dim:])
@@ -377,6 +381,9 @@ func (s *Scratch[T]) excludeCopies(w *workspace[T], row, q []T, norm float64, to
 	}
 	reach := math.Sqrt(norm) + math.Sqrt(limit) // the largest |z_j| of a copy
 	slack := 2 * float64(p.parzen+4) * unit * reach * reach
+	if s.inner != nil {
+		slack *= s.inner.Loss
+	}
 	least := T(0.5*(norm-limit) - slack)
 	if !(top >= least) {
 		return 0

@@ -157,6 +157,37 @@ func (w *Workspace) AddGram(c, x []float64, rows, n int) {
 	w.product(c, n, Dense(x, n).T(), Dense(x, n), n, n, rows, Add, true)
 }
 
+// AddOuter adds XXᵀ, for X of rows×n, to the rows×rows matrix c on and below its diagonal; what is above is then undefined.
+func (w *Workspace) AddOuter(c, x []float64, rows, n int) {
+	w.product(c, rows, Dense(x, n), Dense(x, n).T(), rows, rows, n, Add, true)
+}
+
+// AddGramTimes adds weight·XᵀXV to the n×cols matrix c, for X of rows×n and V of n×cols. Of few columns, X is read once and nothing of it is
+// packed: it is what takes the time.
+func (w *Workspace) AddGramTimes(c, x []float64, rows, n int, v []float64, cols int, weight float64) {
+	const width = kernel.TileWidth
+	if cols%width != 0 || cols > 4*width {
+		w.left = Resize(w.left, rows*cols)
+		w.Product(w.left, cols, Dense(x, n), Dense(v, cols), rows, cols, n, Set)
+		scale(w.left, weight)
+		w.Product(c, cols, Dense(x, n).T(), Dense(w.left, cols), n, cols, rows, Add)
+		return
+	}
+	ld := n + 8 // rows a power of two apart would compete for the same lines of a cache
+	w.block, w.edge = Resize(w.block, lowerBlock*ld), Resize(w.edge, lowerBlock*width)
+	for i := 0; i < rows; i += lowerBlock {
+		part := min(lowerBlock, rows-i)
+		for r := range part {
+			copy(w.block[r*ld:][:n], x[(i+r)*n:])
+		}
+		for j := 0; j < cols; j += width {
+			kernel.Tile(w.edge, width, w.zero[:], 0, w.block, ld, 1, v[j:], cols, n, part, width)
+			scale(w.edge[:part*width], weight)
+			kernel.Tile(c[j:], cols, c[j:], cols, w.block, 1, ld, w.edge, width, part, n, width)
+		}
+	}
+}
+
 // Mirror copies the lower triangle above the diagonal, eight rows at a time: a line of the cache.
 func Mirror(c []float64, n int) {
 	for first := 0; first < n; first += 8 {

@@ -137,3 +137,28 @@ func view(r *rand.Rand, rows, cols int) Matrix {
 	ld := max(1, cols+r.IntN(3))
 	return Matrix{normals(r, rows*ld+1), ld, 1}
 }
+
+// TestGrams compares with the product itself, of columns that make whole panels and of others, in rows that end within a block.
+func TestGrams(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	var w Workspace
+	const rows, n = 61, 35
+	x := normals(r, rows*n)
+	outer, want := make([]float64, rows*rows), make([]float64, rows*rows)
+	w.AddOuter(outer, x, rows, n)
+	Mirror(outer, rows)
+	w.Product(want, rows, Dense(x, n), Dense(x, n).T(), rows, rows, n, Set)
+	near(t, "XXᵀ", outer, want, 1e-13)
+	gram := make([]float64, n*n)
+	w.Product(gram, n, Dense(x, n).T(), Dense(x, n), n, n, rows, Set)
+	for _, cols := range []int{1, 16, 32, 33, 80} {
+		v := normals(r, n*cols)
+		got, want := normals(r, n*cols), make([]float64, n*cols)
+		w.Product(want, cols, Dense(gram, n), Dense(v, cols), n, cols, n, Set)
+		for i := range want {
+			want[i] = got[i] - 0.5*want[i]
+		}
+		w.AddGramTimes(got, x, rows, n, v, cols, -0.5)
+		near(t, "XᵀXV", got, want, 1e-12)
+	}
+}

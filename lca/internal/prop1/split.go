@@ -163,7 +163,7 @@ func MetricRoot(b *mat.Dense) *mat.Dense {
 		copy(varying.RawRowView(i), b.RawRowView(k))
 	}
 	var m mat.Dense
-	m.Mul(varying, varying.T())
+	linalg.Mul(&m, varying, varying.T())
 	root := rootOf(&m)
 	if !reproduces(root, &m) {
 		unit := func(k int) float64 { return math.Sqrt(m.At(k, k)) }
@@ -205,7 +205,7 @@ func rootOf(m *mat.Dense) *mat.Dense {
 // reproduces reports whether WᵀW is M, to 1e-10 of the scale of each pair of columns.
 func reproduces(w, m *mat.Dense) bool {
 	var got mat.Dense
-	got.Mul(w.T(), w)
+	linalg.Mul(&got, w.T(), w)
 	d, _ := m.Dims()
 	for i := range d {
 		for j := range d {
