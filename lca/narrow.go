@@ -183,7 +183,7 @@ const mostGram = 4096
 // mostLoss is by how much larger than z_i·z_j the terms may be that it is made of: four digits of sixteen.
 const mostLoss = 1e4
 
-// inner makes z_i·z_j of x_i·x_j, which are the same in each step, where Σ is a multiple of the identity but for a few directions. It returns nil where it is
+// inner makes z_i·z_j of x_i·x_j, which are the same in each step, where Σ is a multiple of the identity except in a few directions. It returns nil where it is
 // not, where the rows are too many, or where digits would be lost.
 func (n *narrowFit) inner() *kernel.Inner[float64] {
 	rows, d, r := n.count(), len(n.Active), len(n.W)

@@ -4,6 +4,7 @@
     python3 docs/paper/page.py --check    # fails where it is not what the summaries give
 """
 import difflib
+import math
 import os
 import sys
 
@@ -157,6 +158,23 @@ def speed_part(rows):
     return prose.SPEED.format(table=table(["rows", "E-step", "steps: ours, numpy's", "numpy, s", "ours, s", "numpy / ours", "NLL differs by"], body))
 
 
+def width_part(rows):
+    found = {(r["metric"], r["columns"]): r for r in rows}
+    wide = sorted({r["columns"] for r in rows})
+    body = []
+    for metric in dict.fromkeys(r["metric"] for r in rows):
+        for figure, title in (("fit", "whole fit"), ("step", "a step")):
+            v = [found[metric, d][figure]["mean"] for d in wide]
+            slope = math.log(v[-1] / v[0]) / math.log(wide[-1] / wide[0])
+            body.append([metric, title] + [f"{x:.2f}" for x in v] + [f"{found['full', wide[-1]][figure]['mean'] / v[-1]:.1f}", f"{slope:.1f}"])
+    return prose.WIDTH.format(table=table(["metric", "seconds of"] + [f"d = {d}" for d in wide] + [f"full / it at {wide[-1]}", "slope"], body))
+
+
+def embeddings_part(rows):
+    body = [[str(r["apart"])] + [f"{100 * r[m]['mean']:.0f} %" for m in ("raw", "whitening", "all", "parzen")] + [f"{r['directions']['mean']:.0f}"] for r in rows]
+    return prose.EMBEDDINGS.format(table=table(["classes apart", "raw", "whitened by the covariance", "LCA, all", "LCA, Parzen", "d_P"], body))
+
+
 def arithmetic_part(rows):
     body = []
     for algorithm in ("lca", "lca-gauss"):
@@ -179,7 +197,8 @@ PAGE = os.path.join(runs.HERE, "..", "paper-results.md")
 def render():
     parts = [prose.HEAD]
     for name, write in [("tobe", tobe_part), ("clustering", clustering_part), ("iterations", iterations_part),
-                        ("usps", usps_part), ("subsampling", subsampling_part), ("arithmetic", arithmetic_part), ("speed", speed_part)]:
+                        ("usps", usps_part), ("subsampling", subsampling_part), ("arithmetic", arithmetic_part), ("speed", speed_part), ("width", width_part),
+                        ("embeddings", embeddings_part)]:
         rows = runs.load(name)
         if rows:
             parts.append(write(rows))

@@ -17,12 +17,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
 import arithmetic
 import clustering
+import embeddings
 import page
 import pictures
 import runs
 import speed
 import tobe
 import usps
+import width
 
 
 def main():
@@ -36,9 +38,9 @@ def main():
     only = a.only.split(",") if a.only else names()
     for unknown in set(only) - set(names()) - {"page"}:
         p.error(f"--only {unknown}: want some of {', '.join(names())}, page")
-    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "arithmetic": 1, "speed": 3}
+    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "arithmetic": 1, "speed": 3, "width": 1, "embeddings": 1}
     missing = digits(a.usps) if {"usps", "subsampling", "arithmetic", "speed"} & set(only) else ""
-    for module in (clustering, usps, arithmetic, speed):
+    for module in (clustering, usps, arithmetic, speed, width, embeddings):
         for name, (keys, work, base) in module.EXPERIMENTS.items():
             if name not in only or (module is usps and missing):
                 continue
@@ -65,7 +67,7 @@ def digits(path):
 
 
 def names():
-    return ["clustering", "iterations", "tobe", "usps", "subsampling", "arithmetic", "speed"]
+    return ["clustering", "iterations", "tobe", "usps", "subsampling", "arithmetic", "speed", "width", "embeddings"]
 
 
 if __name__ == "__main__":

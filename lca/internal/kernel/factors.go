@@ -16,7 +16,7 @@ type Factors struct {
 //
 //	q_i·z_j = Factor·Gram_ij + Left_i·Right_j
 //
-// with as many numbers in each row of Left and Right as in Rank. In a metric that is a multiple of the identity but for a few directions Gram stays as
+// with as many numbers in each row of Left and Right as in Rank. In a metric that is a multiple of the identity except in a few directions Gram stays as
 // it is from step to step, so that a step takes rows·points·rank operations in place of rows·points·dim.
 type Inner[T Float] struct {
 	Gram        []T // rows × points

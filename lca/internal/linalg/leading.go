@@ -89,47 +89,39 @@ func (b *basis) vectors() int { return len(b.rows) / b.n }
 
 // extend adds what block has beyond the basis, and returns how many vectors that is.
 func (b *basis) extend(block []float64) int {
-	n, b0 := b.n, b.vectors()
-	lengths := make([]float64, len(block)/n)
-	for j := range lengths {
-		lengths[j] = math.Sqrt(kernel.NormSquared(block[j*n:][:n]))
-	}
-	for range 2 { // once more for what rounding has left
-		b.project(block, b0)
-	}
-	for j, length := range lengths {
-		v := block[j*n:][:n]
-		for range 2 {
-			for m := b0; m < b.vectors(); m++ {
-				u := b.rows[m*n:][:n]
-				s := dot(u, v)
-				for i, x := range u {
-					v[i] -= float64(s * x)
-				}
-			}
+	first := b.vectors()
+	for ; len(block) > 0; block = block[b.n:] {
+		if v := block[:b.n]; b.apart(v) {
+			b.rows = append(b.rows, v...)
 		}
-		rest := math.Sqrt(kernel.NormSquared(v))
-		if !(rest > 1e-13*length) {
-			continue
-		}
-		scale(v, 1/rest)
-		b.rows = append(b.rows, v...)
 	}
-	b.last = b.vectors() - b0
-	b.apply(b0)
+	b.last = b.vectors() - first
+	b.apply(first)
 	return b.last
 }
 
-// project takes from the rows of block their part in the first m vectors.
-func (b *basis) project(block []float64, m int) {
-	if m == 0 {
-		return
+// apart makes v orthogonal to the basis and of length 1, and reports whether more than rounding was left of it. What is subtracted from a vector that is
+// nearly within the basis leaves its rounding, large next to the rest: so once more, until a pass takes little.
+func (b *basis) apart(v []float64) bool {
+	whole := math.Sqrt(kernel.NormSquared(v))
+	for before := whole; ; {
+		for m := range b.vectors() {
+			u := b.rows[m*b.n:][:b.n]
+			s := dot(u, v)
+			for i, x := range u {
+				v[i] -= float64(s * x)
+			}
+		}
+		rest := math.Sqrt(kernel.NormSquared(v))
+		switch {
+		case !(rest > 1e-13*whole):
+			return false
+		case rest > before/2:
+			scale(v, 1/rest)
+			return true
+		}
+		before = rest
 	}
-	n, rows := b.n, len(block)/b.n
-	b.overlap = Resize(b.overlap, rows*m)
-	v := Dense(b.rows, n)
-	b.w.Product(b.overlap, m, Dense(block, n), v.T(), rows, m, n, Set)
-	b.w.Product(block, n, Dense(b.overlap, m), v, rows, n, m, Subtract)
 }
 
 // apply adds the images of the vectors from the m-th on.

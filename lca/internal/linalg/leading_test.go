@@ -55,6 +55,39 @@ func TestLeading(t *testing.T) {
 	}
 }
 
+// TestLeadingFollows goes from one matrix to the next, as EM does, from nearly all of the vectors: what a block then has beyond the basis is hardly
+// more than rounding, and must be apart from it all the same. With a basis that is not orthonormal the whole matrix would be asked for.
+func TestLeadingFollows(t *testing.T) {
+	const n, k = 400, 8
+	spectrum := func(i int) float64 {
+		if i < k {
+			return 1 / float64(1+i)
+		}
+		return 1e-3 / float64(i)
+	}
+	c, a := withSpectrum(n, spectrum), normals(rand.New(rand.NewPCG(8, 8)), n)
+	var w Workspace
+	var start []float64
+	for step := range 12 {
+		share, asked := 1e-4*math.Pow(0.3, float64(step)), 0
+		moved := make([]float64, n*n)
+		for i, v := range c {
+			moved[i] = v + share*a[i/n]*a[i%n] // of one direction, so that what is left of the block's vectors is nearly the same
+		}
+		_, vectors, err := w.Leading(func(dst, v []float64, cols int) {
+			asked += cols
+			new(Workspace).Product(dst, cols, Dense(moved, n), Dense(v, cols), n, cols, n, Set)
+		}, n, k, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if asked >= n {
+			t.Errorf("step %d asked for %d products of a matrix of order %d", step, asked, n)
+		}
+		start = vectors
+	}
+}
+
 // withSpectrum returns a matrix with these eigenvalues, the largest first, in directions at random.
 func withSpectrum(n int, value func(i int) float64) []float64 {
 	r := rand.New(rand.NewPCG(uint64(n), 9))
