@@ -30,6 +30,9 @@ const (
 	faultTo      = 1499
 )
 
+// plainConfig is a configuration with which nothing is chosen but features, and the time where no flag tells it.
+const plainConfig = "lca: {preset: metric}\n"
+
 // backtestFiles writes rows.csv, of two machines in turn, the files of each of them, and labels by rows and by times.
 func backtestFiles(t *testing.T) (dir string) {
 	t.Helper()
@@ -55,7 +58,7 @@ func backtestFiles(t *testing.T) (dir string) {
 			files["long.csv"] += line
 		}
 	}
-	files["plain.yaml"] = "lca: {preset: metric}\n" // with a configuration nothing is chosen but features, and the time where no flag tells it
+	files["plain.yaml"] = plainConfig
 	files["labels.csv"] = fmt.Sprintf("from,to\n%d,%d\n", faultFrom, faultTo)
 	files["times.csv"] = fmt.Sprintf("from,to\n%s,%s\n", at.Add(faultFrom*time.Minute).Format(time.RFC3339), at.Add(faultTo*time.Minute).Format(time.RFC3339))
 	for name, text := range files {
@@ -69,6 +72,9 @@ func backtestFiles(t *testing.T) (dir string) {
 // backtested runs a backtest, and returns what it says and the rows that it writes.
 func backtested(t *testing.T, dir string, args ...string) (backtest.Result, arrow.Record) {
 	t.Helper()
+	if err := os.WriteFile(filepath.Join(dir, "plain.yaml"), []byte(plainConfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	said := mustRun[backtest.Result](t, dir, "", append([]string{"backtest", "--rows", "out.arrow", "--force", "--json", "-c", "plain.yaml", "--time="}, args...)...)
 	said.Seconds = 0
 	in, err := source.OpenFiles([]string{filepath.Join(dir, "out.arrow")}, format.FileConfig{})
@@ -186,10 +192,8 @@ func TestBacktestChoosesByTheNormalStretch(t *testing.T) {
 		}
 		text += fmt.Sprintf("%v,%v,%v\n", r.NormFloat64(), r.NormFloat64(), late)
 	}
-	for name, text := range map[string]string{"late.csv": text, "plain.yaml": "{}\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(dir, "late.csv"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	for features, args := range map[int32][]string{2: {"--until", "300"}, 3: {"--until", "300", "--features", "a,b,late"}} {
 		_, rec := backtested(t, dir, append(args, "late.csv")...)
