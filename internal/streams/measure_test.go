@@ -58,7 +58,7 @@ type run struct {
 func (r *run) add(s online.Step, rows int) {
 	r.path = append(r.path, s.NLL)
 	switch s.Alarm {
-	case online.AlarmDrift, online.AlarmLockout, online.AlarmRecurring:
+	case online.AlarmDrift, online.AlarmLockout:
 		r.alarms++
 	case online.AlarmRegimeReturned:
 		r.returns++

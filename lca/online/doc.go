@@ -45,16 +45,11 @@
 //   - Rows of a series whose last rows are unusual are held back until it is usual again, or that is normal (holds.go); with Drift off they are not.
 //     (TestFaultIsNotLearnt, TestChangeIsLearnt, TestHeldRegimeReturns)
 //   - Minibatches that are not as those before (gate.go, drift.go) or in which a column does not move (stuck.go) are set aside, unless
-//     rows of the pool are like them (restart.go). When they last the learner restarts from them (restart.go), sooner if all so far was a
-//     machine at rest (restart.go). It restarts as well when it refuses most rows (held.go). (TestDriftIsFollowed, TestBurst, TestPatience,
-//     TestStuckColumn, TestLongRests, TestWake)
+//     rows of the pool are like them (restart.go). When they last the learner restarts from them (restart.go). It restarts as well
+//     when it refuses most rows (held.go). (TestDriftIsFollowed, TestBurst, TestPatience, TestStuckColumn)
 //   - The last metrics that were left at a restart are kept, and one that explains the new rows is current again at
 //     once (former.go). (TestRegimeReturns, TestNoFalseReturn) With Drift off none is left, and the newest that knew all before it is kept, for
 //     when it is forgotten (knowngood.go). (TestLongRest)
-//   - Where rows of both regimes are mixed during a change, those of the former one are left out when it is over
-//     (former.go), and regimes that are over before the pool is full are learnt together, if one kernel fits them
-//     (former.go). (TestSlowTransition, TestBriefRegimes)
-//   - Rows that are refused for less than a change must last, but again and again, are learnt with the current regime
-//     (recurring.go), and many that are refused for long are an alarm (held.go). (TestRecurringRows, TestHeldRows)
+//   - Many rows that are refused for long are an alarm (held.go). (TestHeldRows)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package online

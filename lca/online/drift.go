@@ -44,7 +44,6 @@ func (d *drift) young() bool { return max(d.nll.seen, d.far.seen) < driftSettle 
 type level struct {
 	seen           uint64 // minibatches observed
 	mean, variance float64
-	floor          float64 // of the variance: see recurring
 }
 
 // z returns by how many standard deviations a figure exceeds the recent mean; 0 until enough
@@ -53,7 +52,7 @@ func (d *level) z(figure float64) float64 {
 	if d.seen < driftSettle || !(d.variance > 0) || math.IsNaN(figure) {
 		return 0
 	}
-	return (figure - d.mean) / math.Sqrt(max(d.variance, d.floor))
+	return (figure - d.mean) / math.Sqrt(d.variance)
 }
 
 // observe adds the figure of a minibatch that is learnt.
@@ -195,11 +194,10 @@ const (
 	AlarmDrift                       // the stream has changed: the learner restarted from the rows since (restart.go)
 	AlarmRegimeReturned              // a former metric explains the rows, and is current again
 	AlarmLockout                     // most rows were refused: the learner restarted from those that came next (held.go)
-	AlarmRecurring                   // rows that were refused came again and again: the learner restarted from both kinds (recurring.go)
 	AlarmRefused                     // many rows have been refused for long (held.go), or no column has moved for as long as a change must last (restart.go); the metric goes on
 )
 
-var alarmNames = enum.Names[Alarm]{AlarmNone: "none", AlarmDrift: "drift", AlarmRegimeReturned: "regime_returned", AlarmLockout: "lockout", AlarmRecurring: "recurring", AlarmRefused: "refused"}
+var alarmNames = enum.Names[Alarm]{AlarmNone: "none", AlarmDrift: "drift", AlarmRegimeReturned: "regime_returned", AlarmLockout: "lockout", AlarmRefused: "refused"}
 
 // String returns the name that records of alarms use.
 func (a Alarm) String() string { return alarmNames.Of(a) }
@@ -211,9 +209,6 @@ func (c *counts) count(a Alarm) {
 	case AlarmLockout:
 		c.Alarms++
 		c.Lockouts++
-	case AlarmRecurring:
-		c.Alarms++
-		c.Recurrences++
 	case AlarmRefused:
 		c.Refusals++
 	case AlarmRegimeReturned:
@@ -228,13 +223,11 @@ func (l *Learner) AlarmsOf(kind Alarm) uint64 {
 	c := &l.counts
 	switch kind {
 	case AlarmDrift:
-		return c.Alarms - c.Lockouts - c.Recurrences
+		return c.Alarms - c.Lockouts
 	case AlarmLockout:
 		return c.Lockouts
 	case AlarmRegimeReturned:
 		return c.Returns
-	case AlarmRecurring:
-		return c.Recurrences
 	case AlarmRefused:
 		return c.Refusals
 	case AlarmNone:

@@ -85,9 +85,6 @@ type former struct {
 type formers struct {
 	regimes []former
 	turned  uint64 // counts.Minibatches at the last return
-	began   uint64 // counts.Minibatches when the current one began; 0: the first
-	brief   bool   // the last one to be left was brief
-	left    bool   // the current regime began when the last of them was left, from later rows alone
 }
 
 // swap exchanges the current regime with a former one.
@@ -119,7 +116,7 @@ func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
 	l.remember()
 	l.setRegime(back.regime)
 	l.counts.Since = back.since
-	l.former.turned, l.former.left = l.counts.Minibatches, false
+	l.former.turned = l.counts.Minibatches
 	l.leave()
 	l.estimator.load(l.pool, l.metric, l.work)
 	return true
@@ -154,7 +151,7 @@ func (l *Learner) explains(all batch) (nll float64, ok bool) {
 func (l *Learner) leave() {
 	l.counts.Gated += uint64(l.warm.len()) // they are never learnt
 	l.choice.drop()
-	l.warm, l.held, l.lockout, l.recurring, l.tailNeed = batch{}, batch{}, lockout{}, recurring{}, 0
+	l.warm, l.held, l.lockout, l.tailNeed = batch{}, batch{}, lockout{}, 0
 }
 
 // remember adds the current regime to the former ones, if that can be.
@@ -235,9 +232,6 @@ func (d *level) moveTo(was, now []float64, rows float64) {
 // write appends the former regimes. Their metrics follow from the rest, and are found again by read.
 func (f *formers) write(w *state.Writer) {
 	w.U64(f.turned)
-	w.Flag(f.left)
-	w.U64(f.began)
-	w.Flag(f.brief)
 	w.Count(len(f.regimes))
 	for i := range f.regimes {
 		r := &f.regimes[i]
@@ -259,8 +253,10 @@ func (f *formers) write(w *state.Writer) {
 // readFormers reads the former regimes, each in the place of the current one, which must have been read.
 func (l *Learner) readFormers(r *reader) {
 	current, d := former{l.regime, l.counts.Since}, l.cfg.Dim
-	l.former.turned, l.former.left = r.U64(), r.Flag()
-	l.former.began, l.former.brief = r.U64(), r.Flag()
+	l.former.turned = r.U64()
+	if r.version == secondVersion { // whether the last one was left for the current one, when that began, and whether the last one was brief
+		_, _, _ = r.Flag(), r.U64(), r.Flag()
+	}
 	for n := r.Count(8 * d * d); r.Err == nil && len(l.former.regimes) < n; {
 		l.counts.Since = r.U64()
 		l.regime = emptyRegime(l.cfg)
@@ -288,202 +284,4 @@ func (l *Learner) readFormers(r *reader) {
 	}
 	l.setRegime(current.regime)
 	l.counts.Since = current.since
-}
-
-const (
-	transitionRecent = 4    // one in this many rows of a restart is recent
-	transitionShare  = 0.02 // share of the recent rows that may be like those of the regime that was left
-	transitionSurely = 3    // standard errors
-	transitionRows   = 1000 // rows in quarantine until which a transition to a former regime may last
-)
-
-// A change may take its time: at first a few rows are of the next regime, and at last all. The rows in quarantine are then of
-// both, and a restart would know both. The regime that was left would be known when it returns, so that there would be no alarm,
-// and the metric would be that of neither. So when the change is over, the rows of the former regime are left out: those that
-// its metric explains better than the current one, and by more than all but a few of the recent rows. There must be surely
-// more of them than of recent ones. This is tried at the restart and each time that the number of rows learnt has
-// doubled since.
-//
-// In the same way a former regime returns row by row. A restart that is due waits for it, for a while, if it is on its
-// way: if most of the rows that the current regime refuses are known to the former one.
-
-// leaveOutFormer leaves rows of the regime that was left out of the pool, if they do not come any more. recent are the last rows.
-func (l *Learner) leaveOutFormer(recent batch, s *Step) error {
-	if !l.former.left || !l.split || recent.len() == 0 {
-		return nil
-	}
-	all := new(batch)
-	all.append(l.pool.batch())
-	was := slices.Clone(l.score(recent))
-	better := l.betterUnderFormer(*all)
-	few := l.betterUnderFormer(recent)
-	slices.Sort(few)
-	margin := max(0, few[int((1-transitionShare)*float64(len(few)-1))])
-	var kept []int
-	for i, v := range better {
-		if !(v > margin) {
-			kept = append(kept, i)
-		}
-	}
-	share := 1 - float64(len(kept))/float64(len(better))
-	standardError := math.Sqrt(share * (1 - share) / l.independent(len(few)))
-	if !(share-transitionShare > transitionSurely*standardError) || !l.worthReplaying(len(kept)) {
-		l.estimator.load(l.pool, l.metric, l.work)
-		return nil
-	}
-	if _, err := l.fitFirst(new(batch).pick(*all, kept, l.cfg.Dim), s); err != nil {
-		return err
-	}
-	l.split = true
-	if err := l.chooseBeginning(len(kept), s); err != nil {
-		return err
-	}
-	if l.drift.nll.seen >= driftSettle { // a young level stays young
-		l.drift.nll.moveTo(was, l.score(recent), float64(l.cfg.Minibatch))
-	}
-	l.drift.quiet = quietColumns{} // its figures are about the former mean
-	l.estimator.load(l.pool, l.metric, l.work)
-	l.setGate(l.pool.batch())
-	l.renewEstimator()
-	return nil
-}
-
-// transitionDue says whether the rows learnt have just passed the warm-up's number times a power of two.
-func (l *Learner) transitionDue(before uint64) bool {
-	return doubled(before, l.counts.Since, uint64(l.cfg.warmupRows()))
-}
-
-// betterUnderFormer returns by how many nats the last former regime explains each row better than the current one; NaN for one that
-// either has no neighbour for.
-func (l *Learner) betterUnderFormer(b batch) []float64 {
-	better := slices.Clone(l.score(b))
-	f := &l.former.regimes[len(l.former.regimes)-1]
-	l.swap(f)
-	for i, v := range l.score(b) {
-		better[i] -= v
-	}
-	l.swap(f)
-	return better
-}
-
-// formerOnItsWay reports whether a former regime knows most of the rows that the current one refuses.
-func (l *Learner) formerOnItsWay(b batch) (on bool) {
-	if !l.usesScores() || l.lockout.tripped || l.warm.len() >= transitionRows {
-		return false
-	}
-	var refused []int
-	for i, v := range l.score(b) {
-		if v > l.gate.limit {
-			refused = append(refused, i)
-		}
-	}
-	b = new(batch).pick(b, refused, l.cfg.Dim)
-	for i := range l.former.regimes {
-		f := &l.former.regimes[i]
-		l.swap(f)
-		known := 0
-		if l.usesScores() && b.len() > 0 {
-			for _, v := range l.score(b) {
-				if v <= l.gate.limit {
-					known++
-				}
-			}
-		}
-		l.swap(f)
-		on = on || 2*known > b.len()
-	}
-	return on
-}
-
-// A regime after which the stream changes again before as many rows have come as the pool holds is brief. A stream that changes
-// as often is hardly ever as it was when it was learnt: its rows may be sorted, and its clusters come one after the other.
-// Each restart would then know the last cluster alone. So at the end of a brief regime there are two candidates, one from the
-// rows in quarantine alone, and one from these and as many rows of the brief regime. Both together are right for rows of which
-// half are of either, and for the new rows alone they cost log 2 nats. If they cost no more than that, the changes are those
-// of one law, and they are learnt together; where another law would have another kernel, they cost more.
-//
-// The first regime of a stream is not brief, however short: a first change may be the only one.
-
-// briefRows returns rows of the current regime to be learnt with that number of new ones, none unless it is brief. The alarm at its
-// end has been counted.
-func (l *Learner) briefRows(rows int) (b batch) {
-	if l.lockout.tripped || l.counts.Alarms < 2 || l.counts.Since >= uint64(l.cfg.Neighbours) {
-		return batch{}
-	}
-	if most := min(rows, l.cfg.Neighbours-rows); most > 0 {
-		b.append(new(batch).sample(l.pool.batch(), most, 0, l.cfg.Dim))
-	}
-	return b
-}
-
-// learnTogether begins with the rows of a brief regime and new ones, if they explain the new ones as well as can be. The
-// current regime is that of the new ones alone, and stays otherwise.
-func (l *Learner) learnTogether(begin func(), brief, first batch, s Step) (Step, bool) {
-	alone, scores := l.regime, slices.Clone(l.score(first))
-	both := brief
-	both.append(first)
-	begin()
-	inside, used, err := l.fitInside(both, &s)
-	if err == nil && used > 0 && costsAtMost(l.score(first), scores, math.Log1p(float64(brief.len())/float64(first.len()))) {
-		s.Gated += both.len() - inside.len()
-		s.Learnt = max(0, used-brief.len()) // the others have been counted before
-		return s, true
-	}
-	l.setRegime(alone)
-	return Step{}, false
-}
-
-// costsAtMost reports whether a is not above b by more than that and two standard errors of their difference, row by row.
-func costsAtMost(a, b []float64, nats float64) bool {
-	mean, squares, n := differences(a, b)
-	return mean <= nats+choiceSurely*math.Sqrt(squares)/n
-}
-
-// A machine that runs and rests in turn, some hundred rows each, is in one regime of two. While each has a metric of its own, the rows at
-// each switch are refused until the other one is back: nearly half of all, where a regime lasts for as long as a change must. So when a regime
-// returns, and both the one that is left and the one before were brief, the two are learnt together: the pool begins again with rows of
-// both, each with its share of the rows that were learnt. That stays if it knows both.
-//
-// One brief regime is not enough: a fault may have been believed, and what came before it returns. The first regime of a stream is not
-// brief, however short. Regimes that keep returning are brief if the pool still holds rows of one after it has learnt the other. Longer ones keep a
-// metric each: there is an alarm at each return, and few rows are refused.
-
-const (
-	alternatesWithin = 0.75 // a regime is brief if it lasted for this many times the pool's rows, or less,
-	alternatesLong   = 1.5  // or this many, where there were this many returns before for each time that the learner started again
-	alternatesOften  = 2
-	alternatesLeast  = 0.1 // least share of either
-)
-
-// turn notes that the current regime is left, and reports whether it and the one before were brief.
-func (l *Learner) turn() (alternates bool) {
-	f := &l.former
-	rows := float64(l.counts.Minibatches-f.began) * float64(l.cfg.Minibatch)
-	brief := f.began > 0 && rows <= alternatesWithin*float64(l.cfg.Neighbours)
-	if f.began > 0 && l.counts.Returns >= alternatesOften*l.counts.Alarms {
-		brief = rows <= alternatesLong*float64(l.cfg.Neighbours)
-	}
-	alternates = f.brief && brief
-	f.began, f.brief = l.counts.Minibatches, brief
-	return alternates
-}
-
-// learnAlternating learns the current regime, which has returned, and the one that was left for it together.
-func (l *Learner) learnAlternating(s Step) (Step, error) {
-	last := len(l.former.regimes) - 1
-	if last < 0 { // it could not be kept
-		return s, nil
-	}
-	other := &l.former.regimes[last]
-	share := float64(other.since) / float64(other.since+l.counts.Since)
-	share = min(max(share, alternatesLeast), 1-alternatesLeast)
-	rows := min(float64(l.cfg.Neighbours), float64(l.pool.len())/(1-share), float64(other.pool.len())/share)
-	mine := new(batch).sample(l.pool.batch(), int((1-share)*rows), 0, l.cfg.Dim)
-	its := new(batch).sample(other.pool.batch(), int(share*rows), 0, l.cfg.Dim)
-	s, done, err := l.learnBoth(mine, its, share, s, func() bool { return l.knows(mine) && l.knows(its) })
-	if done {
-		l.counts.Returns-- // the alarm is another one
-		l.former.regimes = l.former.regimes[:last]
-	}
-	return s, err
 }

@@ -327,6 +327,9 @@ func (l *Learner) regimeOfHeld(s *Step) {
 	if !h.most || len(l.former.regimes) == 0 || !l.most(h.inOrder()) {
 		return
 	}
+	if _, known := l.explains(l.apart.last); known { // by the current one: what is unusual is how the rows follow each other
+		return
+	}
 	h.leaves = l.recent.learner.Evaluator()
 	if !l.regimeReturns(l.apart.last, true, math.Inf(1)) {
 		h.leaves = nil

@@ -296,6 +296,23 @@ func TestHeldRegimeReturns(t *testing.T) {
 	}
 }
 
+// TestKnownRowsBringNothingBack holds that a former regime, which knows the rows that are held as well as the current one, stays a former one: it may know less of others.
+func TestKnownRowsBringNothingBack(t *testing.T) {
+	f := newFleet(t, 1, func(c *Config) { c.AcceptRows = 1000 })
+	f.learn(10_000, 0)
+	same, ok := f.l.thinned()
+	if !ok {
+		t.Fatal("the current regime cannot be kept")
+	}
+	f.l.former.regimes = append(f.l.former.regimes, same)
+	f.l.apart.last, f.l.unusual.most = new(batch).sample(f.l.pool.batch(), 100, 0, f.l.cfg.Dim), true
+	var s Step
+	f.l.regimeOfHeld(&s)
+	if s.Alarm != AlarmNone || len(f.l.former.regimes) != 1 {
+		t.Errorf("%v, %d former regimes", s.Alarm, len(f.l.former.regimes))
+	}
+}
+
 // TestRestoredInHolds holds that a learner goes on bit for bit from a state written after any minibatch around a hold, with one that is over and one that is learnt.
 func TestRestoredInHolds(t *testing.T) {
 	f := newFleet(t, 3, func(c *Config) { c.AcceptRows = 400 })

@@ -39,19 +39,18 @@ type Learner struct {
 	regime         // the current one
 	former formers // those before it
 
-	wanted    int     // rows that a first model takes, or any, where a set ended before it had one (warmup.go); 0: none did
-	warm      batch   // collected rows: of the warm-up, or in quarantine (restart.go)
-	clocks    clocks  // rows seen of each partition
-	held      batch   // refused rows (held.go)
-	tailNeed  float64 // share of the last rows that need the stream's tails to pass the gate (gate.go)
-	lockout   lockout
-	recurring recurring // rows released from quarantine
-	choice    choice
-	counts    counts
-	running   running
-	recent    lastRows
-	unusual   holds
-	normal    bool // see Normal
+	wanted   int     // rows that a first model takes, or any, where a set ended before it had one (warmup.go); 0: none did
+	warm     batch   // collected rows: of the warm-up, or in quarantine (restart.go)
+	clocks   clocks  // rows seen of each partition
+	held     batch   // refused rows (held.go)
+	tailNeed float64 // share of the last rows that need the stream's tails to pass the gate (gate.go)
+	lockout  lockout
+	choice   choice
+	counts   counts
+	running  running
+	recent   lastRows
+	unusual  holds
+	normal   bool // see Normal
 
 	splits uint64       // found so far
 	spare  *metricState // the previous metric, whose memory is used again
@@ -86,7 +85,6 @@ type counts struct {
 	Alarms      uint64 // restarts
 	Lockouts    uint64 // those of them because most rows were refused
 	Returns     uint64 // former metrics that became current again
-	Recurrences uint64 // restarts because what had been refused came again and again
 	Refusals    uint64 // alarms because many rows were refused for long
 	Minibatches uint64 // calls of Learn that updated C_L
 	Since       uint64 // rows learnt since the start or the last restart
@@ -184,7 +182,6 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	if l.lockout.tripped && !anomalous && !s.Opened && !l.cfg.Finite && 2*far <= all.len() {
 		l.lockout = lockout{} // it is over: the current metric knows the rows
 	}
-	alternates := false
 	anomalous = anomalous || l.lockout.tripped
 	refused := anomalous || l.keepsKnown() && 2*far > all.len()
 	if refused || s.Opened || l.beganLately() {
@@ -196,7 +193,6 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 		switch {
 		case l.cfg.Drift && l.regimeReturns(all, waiting+all.len() >= l.patience(), below):
 			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
-			alternates = l.turn()
 			b, m, far = l.judge(all, &s)
 		case (2*far > all.len() || l.stuckFor == 0 && !l.manyFar(far, all.len())) && l.knownReturns(all): // rows that are far, or quiet
 			s.Alarm, s.Alone, refused = AlarmRegimeReturned, 0, false
@@ -238,15 +234,12 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 	l.split = true
 	before := l.counts.Since
 	l.updateCounters(&s)
-	return l.follow(b, before, held, alternates, s)
+	return l.follow(b, before, held, s)
 }
 
 // follow does what follows once a minibatch has been learnt. before is counts.Since without it, and held the pool's rows.
-func (l *Learner) follow(b batch, before uint64, held int, alternates bool, s Step) (Step, error) {
+func (l *Learner) follow(b batch, before uint64, held int, s Step) (Step, error) {
 	err := l.replayPool(before, &s)
-	if err == nil && l.transitionDue(before) {
-		err = l.leaveOutFormer(b, &s)
-	}
 	if err == nil {
 		err = l.stepChoice(b, before, held, &s)
 	}
@@ -254,12 +247,6 @@ func (l *Learner) follow(b batch, before uint64, held int, alternates bool, s St
 		return Step{}, err
 	}
 	l.reviseGap(b)
-	if s, err = l.learnRecurring(s); err == nil && alternates && s.Alarm == AlarmRegimeReturned {
-		s, err = l.learnAlternating(s)
-	}
-	if err != nil {
-		return Step{}, err
-	}
 	l.keepKnown(before)
 	return s, l.aligned.advance(l)
 }
@@ -520,7 +507,7 @@ func (l *Learner) NextPass() (released int) {
 		l.warm = batch{} // they come again
 	}
 	released = l.release(l.Quarantined())
-	l.clocks, l.gap.tracks, l.recurring = nil, nil, recurring{} // the same rows do not recur
+	l.clocks, l.gap.tracks = nil, nil
 	l.recent.over = true
 	return released
 }

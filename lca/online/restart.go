@@ -11,7 +11,7 @@ import (
 // A minibatch is anomalous if more than a tenth of its rows are far from all neighbours (gate.go), or if its NLL is far
 // above that of recent ones (drift.go), unless the pool's own rows are like that. Anomalous minibatches are not learnt but kept in quarantine, and the metric
 // stays. Each normal minibatch is learnt and outweighs an anomalous one: as many of the oldest rows in quarantine are
-// dropped. So a burst has no effect, and neither has a fault that comes and goes, unless it is one row in ten (recurring.go).
+// dropped. So a burst has no effect, and neither has a fault that comes and goes.
 //
 // When Config.driftRows are in quarantine, the change is believed: this is the alarm. The learner then restarts from
 // those rows as a new one would start. They give the scales, μ, C_G, the pool and, with all directions Parzen, the
@@ -74,15 +74,10 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 		}
 	}
 	s.Released += l.release(min(rows, l.warm.len()))
-	l.recurring.normal += uint64(rows)
 }
 
 // release drops the oldest rows in quarantine, which are never learnt.
 func (l *Learner) release(rows int) int {
-	if rows > 0 && l.watchesRecurring() {
-		d, w := l.cfg.Dim, &l.warm
-		l.recurring.add(batch{w.x[:rows*d], w.ids[:rows], w.places[:rows]}, l.patience(), l.counts.Rows, d)
-	}
 	l.warm.forget(rows, l.cfg.Dim)
 	l.counts.Gated += uint64(rows)
 	return rows
@@ -104,29 +99,18 @@ func (l *Learner) patience() int {
 func (l *Learner) quarantine(b batch, s Step) (Step, error) {
 	w, d := &l.warm, l.cfg.Dim
 	if l.cfg.Drift {
-		if r := &l.recurring; r.episode == 0 || r.normal*recurringApart >= uint64(l.patience()) {
-			r.episode++
-		}
-		l.recurring.normal = 0
 		w.append(b)
 		s.Quarantined = b.len()
 	} else {
 		s.Gated, s.Released = s.Gated+b.len(), b.len()
 	}
 	want := l.patience()
-	if l.wakes() {
-		want = min(want, l.cfg.warmupRows())
-	}
 	if w.len() < want {
 		l.updateCounters(&s)
 		return s, nil
 	}
 	if l.cfg.Finite {
 		return l.join(s)
-	}
-	if l.formerOnItsWay(b) {
-		l.updateCounters(&s)
-		return s, nil
 	}
 	kept := screen(w.x, d)
 	first := new(batch).pick(*w, kept, d)
@@ -157,48 +141,27 @@ func (l *Learner) moves(x []float64) bool {
 	return len(moments.columnScale(l.cfg.NuUnit).Active) > 0
 }
 
-// restart leaves the current regime, and begins with the given rows: with them alone, or with those of a brief regime (former.go). Rows of
-// the regime that is left may be among them (former.go).
+// restart leaves the current regime, and begins with the given rows.
 func (l *Learner) restart(first batch, s Step) (Step, error) {
-	brief, was := l.briefRows(first.len()), former{l.regime, l.counts.Since}
-	begin := func() {
-		l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: was.aligned, cl: make([]float64, l.cfg.Dim*l.cfg.Dim), gap: newTimeGap(l.cfg)})
-		l.gap.learn(first, l.cfg.Dim)
-		l.gap.revise()
-	}
+	was := former{l.regime, l.counts.Since}
 	l.leave()
-	l.turn()
 	l.counts.Since = 0
-	begin()
-	alone := s
-	b, used, err := l.fitInside(first, &alone)
+	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: was.aligned, cl: make([]float64, l.cfg.Dim*l.cfg.Dim), gap: newTimeGap(l.cfg)})
+	l.gap.learn(first, l.cfg.Dim)
+	l.gap.revise()
+	b, used, err := l.fitInside(first, &s)
 	if err != nil {
 		return Step{}, err
 	}
-	alone.Gated, alone.Learnt = alone.Gated+first.len()-b.len(), used
-	if brief.len() > 0 && used > 0 {
-		if both, ok := l.learnTogether(begin, brief, first, s); ok {
-			l.former.left = false
-			if err := l.chooseBeginning(both.Learnt, &both); err != nil {
-				return Step{}, err
-			}
-			return l.begun(both, both.Learnt, both.Gated-s.Gated)
-		}
-	}
+	before := s.Gated
+	s.Gated, s.Learnt = before+first.len()-b.len(), used
 	l.swap(&was)
-	l.former.left = l.remember()
+	l.remember()
 	l.swap(&was)
-	if err := l.chooseBeginning(b.len(), &alone); err != nil {
+	if err := l.chooseBeginning(b.len(), &s); err != nil {
 		return Step{}, err
 	}
-	if s, err = l.begun(alone, b.len(), alone.Gated-s.Gated); err != nil {
-		return Step{}, err
-	}
-	recent := make([]int, first.len()/transitionRecent)
-	for i := range recent {
-		recent[i] = first.len() - len(recent) + i
-	}
-	return s, l.leaveOutFormer(new(batch).pick(first, recent, l.cfg.Dim), &s)
+	return l.begun(s, b.len(), s.Gated-before)
 }
 
 // A minibatch that differs from the recent ones is compared with the pool's rows, each of them against the others, before it
@@ -386,52 +349,4 @@ func tilted(values []float64, upper, theta float64) (logarithm, slope float64) {
 		slope += float64(v * e)
 	}
 	return math.Log(sum/float64(len(values))) + float64(theta*upper), slope
-}
-
-const (
-	wakesVariance = 100 // times its variance so far that each column's is, of a machine that begins to run
-	wakesColumns  = 2   // at least: hum on one alone is as slow as a machine
-	wakesLikeness = 0.4 // least correlation, of two columns or of adjacent rows, or shift in standard deviations, that noise has not
-)
-
-// A stream may begin while the machine is at rest, and the first rows say nothing about how it runs: they are the noise of sensors. What comes then
-// differs by tens of standard deviations in every column. Such a change need not last longer than a warm-up. Only the first rows are so little
-// to go by: later, all sensors that are so loud at once are a fault until the change has lasted. So are they where they are nothing but noise, as of a
-// cable that is loose: how a machine runs shows in columns that move together, in slow ones, or in other means.
-
-// wakes reports whether the rows in quarantine are those of a machine that had been at rest until now. Columns that were constant tell nothing.
-func (l *Learner) wakes() bool {
-	w, d := &l.warm, l.cfg.Dim
-	if len(l.metric.Active) < wakesColumns || l.counts.Alarms > 0 || l.counts.Since >= uint64(l.cfg.Neighbours) || w.len() < l.cfg.warmupRows() {
-		return false
-	}
-	now := newRunningMoments(l.cfg.momentsMemory(), d)
-	now.start(w.x, l.work)
-	for _, k := range l.metric.Active {
-		if !(now.cov[k*d+k] > wakesVariance*l.moments.cov[k*d+k]) {
-			return false
-		}
-	}
-	return l.moreThanNoise(w.x, now)
-}
-
-// moreThanNoise reports whether rows with these moments are correlated, with one another or with the rows before them, or have another mean.
-func (l *Learner) moreThanNoise(x []float64, now *runningMoments) bool {
-	d, rows := l.cfg.Dim, float64(len(x)/l.cfg.Dim)
-	for i, k := range l.metric.Active {
-		variance, next := now.cov[k*d+k], 0.0
-		for at := k + d; at < len(x); at += d {
-			next += (x[at-d] - now.mean[k]) * (x[at] - now.mean[k]) / rows
-		}
-		if math.Abs(next) > wakesLikeness*variance || math.Abs(now.mean[k]-l.moments.mean[k]) > wakesLikeness*math.Sqrt(variance) {
-			return true
-		}
-		for _, j := range l.metric.Active[:i] {
-			// C_G is kept as a lower triangle.
-			if math.Abs(now.cov[k*d+j]) > wakesLikeness*math.Sqrt(variance*now.cov[j*d+j]) {
-				return true
-			}
-		}
-	}
-	return false
 }

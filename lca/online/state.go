@@ -17,7 +17,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 14
+//	 8  4  version of the layout, 15
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -29,10 +29,10 @@ import (
 //	          what is learnt next are the same for every kernel, not for every GOARCH
 //	shape     dim, neighbours, pool kind                                                       u64 each
 //	counts    rows, learnt, skipped, gated, copies, restarts, minibatches, learnt since the last restart,
-//	          lockouts, returns of former metrics, recurrences, refusals                      u64 each
+//	          lockouts, returns of former metrics, refusals                                   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
 //	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows the same; number of columns u64,
-//	          and of each the same; of the Gaussian part the same; least variance of the NLL f64
+//	          and of each the same; of the Gaussian part the same
 //	warm-up   rows, identities u×n, places            of the warm-up, or in quarantine
 //	pool      offered u64, next slot u64, rows, identities u×n, places
 //	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
@@ -56,10 +56,7 @@ import (
 //	gate      limit of the score f64, revisions u64
 //	held      rows, identities u×n, places            refused, and not yet known to have no company
 //	lockout   rows u64, refused u64, tripped flag, rows for which many have been u64
-//	recurring rows, identities u×n, places            released from quarantine; which time each was of u×n, times u64,
-//	          rows released since the first u64, rows seen at the first u64, normal rows since the last u64
-//	formers   minibatches at the last return u64, flag whether the last one was left for the current one, minibatches when that began u64,
-//	          flag whether the last one was brief, number of former regimes u64, and of each
+//	formers   minibatches at the last return u64, number of former regimes u64, and of each
 //	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate, flag whether there is an evaluator of the last rows, and that
 //	known     flag whether what was known is kept, and held is what was refused last; share of the last rows beyond a gate for Gaussian tails f64
 //
@@ -69,7 +66,8 @@ import (
 //	          not yet learnt, and the same of few series among others; flag whether there is an evaluator of the regime that is about to be left, and that; number of open holds u64, and of each, ascending by series, series, rows so far, stamps of the first and the last row, of its clock the
 //	          largest stamp, the one ahead, rows behind, rows and time   u64 each; rows, identities u×n, places; number of holds that are over u64, and of each the same
 //
-// Version 9, of the second edition, ends before recent. The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
+// Version 9, of the second edition, ends before recent. It has a count of recurrences before that of refusals; the least variance of the NLL f64 after drift; before
+// formers rows, identities u×n, places, u×n and four u64; and after the first u64 of formers a flag, a u64 and a flag. The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
 // NLL, without the least variance; no places; no settings; in choice, after the rows, d_P u64 and C_L f×d² or f×0; and
 // nothing after choice. The versions between were never released and are refused.
 //
@@ -77,7 +75,7 @@ import (
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic    = "lcastate"
-	stateVersion  = 14
+	stateVersion  = 15
 	secondVersion = 9 // of the second edition
 	firstVersion  = 3 // of the first edition
 	stateHeader   = 24
@@ -120,7 +118,6 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.gate.write(w)
 	l.held.write(w)
 	l.lockout.write(w)
-	l.recurring.write(w)
 	l.former.write(w)
 	w.Flag(l.keepsKnown())
 	w.F64(l.tailNeed)
@@ -269,7 +266,12 @@ func (l *Learner) read(r *reader) {
 		r.Err = errors.New("refused rows and identities differ in number")
 	}
 	l.lockout.read(r)
-	l.recurring.read(r, d)
+	if r.version == secondVersion { // rows that came again and again, and what was known of them
+		_, _ = readBatch(r), r.Words()
+		for range 4 {
+			_ = r.U64()
+		}
+	}
 	l.readFormers(r)
 	if r.Flag() != l.keepsKnown() {
 		l.held = batch{} // they were held for another purpose
@@ -385,7 +387,7 @@ func (a *reference) read(r *reader, dim int) {
 
 // fields are in the order of the layout. The first edition had the first eight.
 func (c *counts) fields() []*uint64 {
-	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since, &c.Lockouts, &c.Returns, &c.Recurrences, &c.Refusals}
+	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since, &c.Lockouts, &c.Returns, &c.Refusals}
 }
 
 func (c *counts) write(w *state.Writer) {
@@ -395,9 +397,12 @@ func (c *counts) write(w *state.Writer) {
 }
 
 func (c *counts) read(r *reader) {
-	fields := c.fields()
-	if r.first() {
+	fields, recurrences := c.fields(), uint64(0)
+	switch r.version {
+	case firstVersion:
 		fields = fields[:8]
+	case secondVersion:
+		fields = slices.Insert(fields, 10, &recurrences)
 	}
 	for _, f := range fields {
 		*f = r.U64()
@@ -416,14 +421,15 @@ func (d *drift) write(w *state.Writer) {
 	d.nll.write(w)
 	d.far.write(w)
 	d.quiet.write(w)
-	w.F64(d.nll.floor)
 }
 
 func (d *drift) read(r *reader, dim int) {
 	if d.nll.read(r); !r.first() {
 		d.far.read(r)
 		d.quiet.read(r, dim)
-		d.nll.floor = r.F64()
+		if r.version == secondVersion { // the least variance of the NLL
+			_ = r.F64()
+		}
 	}
 }
 

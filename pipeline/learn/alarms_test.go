@@ -36,7 +36,6 @@ func TestLearnerAlarms(t *testing.T) {
 		{online.Step{Choice: &again}, ""},
 		{online.Step{Alarm: online.AlarmDrift}, "drift: the stream has changed: the learner restarted from the rows since"},
 		{online.Step{Alarm: online.AlarmLockout}, "drift: most rows were refused: the learner restarted from those that came next"},
-		{online.Step{Alarm: online.AlarmRecurring}, "drift: rows that were refused came again and again: the learner restarted from these and those that it knew"},
 		{online.Step{Alarm: online.AlarmRefused, RefusedShare: 1}, "drift: 100.0 % of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt"},
 		{online.Step{Alarm: online.AlarmRefused, Still: true}, "drift: no column moves any more, as where sensors are stuck: such rows are not learnt"},
 		{online.Step{Alarm: online.AlarmRefused, RefusedShare: 0.0512}, "drift: 5.1 % of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt"},

@@ -563,8 +563,6 @@ func (l *Learn) alarm(s online.Step) {
 		l.left(slog.LevelWarn, transform.AlarmDrift, "the stream has changed: the learner restarted from the rows since")
 	case online.AlarmLockout:
 		l.left(slog.LevelWarn, transform.AlarmDrift, "most rows were refused: the learner restarted from those that came next")
-	case online.AlarmRecurring:
-		l.left(slog.LevelWarn, transform.AlarmDrift, "rows that were refused came again and again: the learner restarted from these and those that it knew")
 	case online.AlarmRefused:
 		l.left(slog.LevelWarn, transform.AlarmDrift, l.refused(s))
 	case online.AlarmRegimeReturned:

@@ -139,7 +139,7 @@ func (s *sim) checkModelAlarms(t *testing.T, pipe *simPipe) {
 	}
 	defer learner.Close()
 	drifts := 0
-	for _, kind := range []online.Alarm{online.AlarmDrift, online.AlarmLockout, online.AlarmRecurring, online.AlarmRefused} {
+	for _, kind := range []online.Alarm{online.AlarmDrift, online.AlarmLockout, online.AlarmRefused} {
 		drifts += int(learner.AlarmsOf(kind))
 	}
 	if returns := int(learner.AlarmsOf(online.AlarmRegimeReturned)); told[transform.AlarmDrift] != drifts || told[transform.AlarmReturned] != returns {
