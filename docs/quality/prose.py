@@ -119,7 +119,7 @@ Figures without a table below are of a few streams each, made once.
 | state downstream in the coordinates (an index, an online clusterer) | rows move by kernel widths when the data choose, as a rule once and early, and after an alarm | begin after 1.5 × `lca.neighbours` rows, or `model: lca_gauss` |
 | live rows sorted by cluster, a thousand and more of each | each is a regime, and the model that of the last ones | shuffle, or `replay --input` from a file |
 | a cycle a few times as long as the pool | up to 106 nats above a single Gaussian in the first 10000 rows, in four streams of six; cycles of 1440 and 2000 rows did no harm | more `lca.neighbours` |
-| a machine that runs and rests in turn | one way is refused until both have returned: as a rule 3000 rows at most, 11,100 in the worst stream | `learn --from-history`, or a replay over both; as many `lca.neighbours` as the longest rest has rows |
+| a machine that runs and rests in turn, and that begins with one of them | the other one is held until `lca.accept_after` is over or someone accepts it; from then on each returns at once | `learn --from-history`, or a replay over both; as many `lca.neighbours` as the longest rest has rows |
 | … for more than 1.5 × `lca.neighbours` rows each | an alarm at each switch; 28 % of 20,000 rows refused, with 500 neighbours | the same |
 | … as one model for the scores of both | what is far from rest is usual when running: moves of 3 to 8 sd at rest were learnt | `model.by: column:NAME` for the state |
 | … where one is always short | 5 rows in 100 are refused as long as they come; one in ten is learnt | |
