@@ -253,7 +253,7 @@ func TestAcceptedInPieces(t *testing.T) {
 // TestAllChange holds that series that change at the same time and stay there are one change of the stream, and the learner knows all of them then, or as much as before
 // where they are so many that few rows of each are kept.
 func TestAllChange(t *testing.T) {
-	for _, series := range []int{4, 60} {
+	for _, series := range []int{4, 200} {
 		f := newFleet(t, series, func(c *Config) { c.AcceptRows = 400 })
 		f.apart = 16 / float64(series)
 		f.learn(20_000, 0)

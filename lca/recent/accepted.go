@@ -23,8 +23,8 @@ type Acceptance struct {
 	Reason string
 }
 
-// mostAccepted bounds the acceptances that evaluators carry; the oldest make room.
-const mostAccepted = 64
+// mostAccepted bounds the acceptances that evaluators carry; the oldest make room. A whole plant may change at once; more would not fit into the metadata of a chunk.
+const mostAccepted = 1024
 
 // AcceptedSince returns why what a series shows is normal, if it was not yet to an evaluator of that turn; "" where it has not been accepted since.
 func (e *Evaluator) AcceptedSince(turn, series uint64) (reason string) {
