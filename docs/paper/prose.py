@@ -140,7 +140,7 @@ rows are learnt by LCA-Gauss, 30 steps, ν = 0.1, and 3,000 others judged; one r
 **Whitening by the covariance hurts**: what tells classes apart is in the wide directions, and it makes the narrow ones as wide. LCA keeps most of
 what the raw rows have, and its Parzen directions more than they where classes can be told apart at all; where they hardly can, take the raw rows.
 
-**Not reached on a stream:** `backtest` with 384 such columns gave its first score at row 1,700 (wanted: d + 500); 1.3 % of the later rows had
+**Not reached on a stream:** `backtest` with 384 such columns, classes 1.2 apart, gave its first score at row 1,700 (wanted: d + 500); 1.3 % of the later rows had
 `lca_p` < .01 (wanted: about 1), 8.6 % < .05, and the learner took the rows, which are all alike, for a change twice in 6,000. `replay` learnt 69 rows in a second of processor time,
 searches for other directions and all; 2,000 with twice the columns was wanted.
 """
