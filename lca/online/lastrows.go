@@ -25,7 +25,7 @@ func SeriesBytes(dim int) int {
 }
 
 // oneSeries is what a state has of a series.
-func oneSeries(dim int) int { return 8 + 16 + recent.SeriesBytes(dim) }
+func oneSeries(dim int) int { return 8 + 24 + recent.SeriesBytes(dim) }
 
 // seriesLimit is how many series a learner keeps.
 func seriesLimit(dim int) int { return min(mostSeries, seriesBytes/oneSeries(dim)) }

@@ -207,7 +207,9 @@ func (l *Learner) judge(series []*Series) {
 				series[i].hold.follow(score, l.held, e)
 			}
 			far = share > heldFar && l.learnt >= heldAfter && (l.settled || !l.normal)
-			if held = far && series[i].run.held(l.learnt); !held {
+			if held = far && series[i].run.held(l.learnt); held {
+				l.peaks.withdraw(&series[i].run)
+			} else {
 				others = append(others, score)
 			}
 		}

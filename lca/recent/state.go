@@ -9,7 +9,7 @@ import (
 // The bytes of a Learner and of a Series, little-endian: numbers and flags of 8 bytes, and before each list the number of its elements. A matrix
 // is its lower triangle.
 //
-//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began; and 1 and its hold, or 0
+//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began, and its place among the peaks; and 1 and its hold, or 0
 //	hold      score up to which rows are usual, usual rows since the last other one, four words of which of the last 200 rows were, the next of them
 //	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, turn, acceptances, 1 and the newest evaluator, or 0
 //	acceptances  their number, and of each series, turn, and number of the reason
@@ -69,6 +69,7 @@ func (s *Series) AppendLearnt(b []byte) ([]byte, error) {
 	w := state.Writer{B: b}
 	w.F64(s.run.peak)
 	w.U64(uint64(s.run.rows)<<32 | uint64(s.run.quiet))
+	w.U64(s.run.at)
 	flag(&w, s.hold.Open)
 	if s.hold.Open {
 		s.hold.write(&w)
@@ -82,8 +83,8 @@ func ReadLearnt(b []byte) (s *Series, rest []byte, err error) {
 		return nil, nil, err
 	}
 	r := &state.Reader{B: rest}
-	peak, rows := r.F64(), r.U64()
-	s.run = run{peak, int(uint32(rows)), uint32(rows >> 32)}
+	peak, rows, at := r.F64(), r.U64(), r.U64()
+	s.run = run{peak, int(uint32(rows)), uint32(rows >> 32), at}
 	if r.U64() == 1 {
 		s.hold.read(r)
 	}

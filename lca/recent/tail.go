@@ -1,6 +1,7 @@
 package recent
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -98,6 +99,7 @@ type run struct {
 	peak  float64 // 0: there is none; scores are counted from leastScore
 	quiet int     // rows below the start since the last above it
 	rows  uint32  // since it began
+	at    uint64  // its place among the peaks; 0: it is not among them
 }
 
 // held reports whether the run is none that the stream makes by itself; learnt are all rows of the stream, with its own: what has lasted for three times as
@@ -106,10 +108,10 @@ func (r *run) held(learnt uint64) bool {
 	return r.rows > heldFrom && r.rows <= heldReach && uint64(r.rows) <= learnt-learnt/4
 }
 
-// peak is that of a run that is over.
+// peak is that of a run.
 type peak struct {
 	score float64
-	at    uint64 // rows judged until then
+	at    uint64 // rows judged until it was counted
 }
 
 // peaks are those of the runs of all series.
@@ -121,7 +123,8 @@ type peaks struct {
 	heights []float64 // memory
 }
 
-// follow moves the run of a series on by a score.
+// follow moves the run of a series on by a score. Its peak counts from its first row on, as high as it is so far: of n rows, these are the runs that got as high in them. If only
+// those that are over counted, many series that begin together would have short ones alone at first.
 func (p *peaks) follow(r *run, score, start float64) {
 	p.judged++
 	if r.peak > 0 {
@@ -129,20 +132,58 @@ func (p *peaks) follow(r *run, score, start float64) {
 	}
 	switch height := score - leastScore; {
 	case score > start:
-		r.peak, r.quiet = max(r.peak, height), 0
+		p.raise(r, height)
+		r.quiet = 0
 	case r.peak > 0:
 		if r.quiet++; r.quiet >= runEnds {
-			p.add(r.peak + leastScore)
+			if r.at == 0 {
+				p.add(r)
+			}
 			*r = run{}
 		}
 	}
 }
 
+// raise notes a score of a run that is high.
+func (p *peaks) raise(r *run, height float64) {
+	if height <= r.peak {
+		return
+	}
+	began, i := r.peak == 0, p.find(r)
+	switch r.peak = height; {
+	case i >= 0:
+		p.kept[i].score = r.peak + leastScore
+	case began || r.at > 0: // it is no longer among them, and has got higher lately
+		p.add(r)
+	}
+}
+
+// withdraw takes a run off the peaks until it is over: it may be none that the stream makes by itself.
+func (p *peaks) withdraw(r *run) {
+	if i := p.find(r); i >= 0 {
+		p.kept = slices.Delete(p.kept, i, i+1)
+	}
+	r.at = 0
+}
+
+// find returns where the peak of a run is; -1: it is not there, or of another run that was counted by another learner.
+func (p *peaks) find(r *run) int {
+	if r.at == 0 {
+		return -1
+	}
+	i, ok := slices.BinarySearchFunc(p.kept, r.at, func(one peak, at uint64) int { return cmp.Compare(one.at, at) })
+	if !ok || p.kept[i].score != r.peak+leastScore {
+		return -1
+	}
+	return i
+}
+
 // reach is the number of rows in which peaks count: the scores of young evaluators are higher.
 func (p *peaks) reach() uint64 { return min(p.judged-p.judged/3, peaksReach) }
 
-func (p *peaks) add(score float64) {
-	p.kept = append(p.kept, peak{score, p.judged})
+func (p *peaks) add(r *run) {
+	r.at = p.judged
+	p.kept = append(p.kept, peak{r.peak + leastScore, r.at})
 	drop := max(0, len(p.kept)-keptPeaks)
 	for p.judged-p.kept[drop].at > p.reach() {
 		drop++

@@ -70,32 +70,43 @@ func episodesOf(next func() []float64, d, begin, rows int, rate float64) (n int)
 
 // episodesIn learns a stream as it goes, and returns the rows with which episodes open and close at a rate per row.
 func episodesIn(next func() []float64, d, rows int, rate float64) (opened, closed []int) {
-	l := NewLearner(d)
-	var learns, scores Series
+	return episodesOfMany(next, 1, d, rows, rate)
+}
+
+// episodesOfMany is episodesIn of as many series, whose rows come in turn.
+func episodesOfMany(next func() []float64, series, d, rows int, rate float64) (opened, closed []int) {
+	type one struct {
+		learns, scores Series
+		w              Watch
+		usual          float64
+	}
+	l, all := NewLearner(d), make([]one, series)
 	var c Scorer
-	var w Watch
 	var x []float64
-	var level, usual float64
-	series, out := slices.Repeat([]*Series{&learns}, 100), []float64{0}
+	var turns []*Series
+	out := []float64{0}
 	for i := range rows {
-		row := next()
+		row, s := next(), &all[i%series]
 		if e := l.Evaluator(); e != nil {
-			c.Score(e, out, row, []*Series{&scores})
-			was := w.Open
+			c.Score(e, out, row, []*Series{&s.scores})
+			was, level := s.w.Open, 0.
 			if !was { // what is usual stays what it was when it opened
 				level, _ = e.Tail.Level(rate)
-				usual = min(e.Scores.Quantile(0.99), e.Tail.Above)
+				s.usual = min(e.Scores.Quantile(0.99), e.Tail.Above)
 			}
-			switch is := w.Step(out[0], level, usual); {
+			if c.Rows(0) <= FirstRows { // the level is of the scores of means
+				out[0] = 0
+			}
+			switch is := s.w.Step(out[0], level, s.usual); {
 			case is && !was:
 				opened = append(opened, i)
 			case was && !is:
 				closed = append(closed, i)
 			}
 		}
-		if x = append(x, row...); len(x) == 100*d {
-			l.Learn(x, series)
-			x = x[:0]
+		if x, turns = append(x, row...), append(turns, &s.learns); len(turns) == 100 {
+			l.Learn(x, turns)
+			x, turns = x[:0], turns[:0]
 		}
 	}
 	return opened, closed
@@ -136,6 +147,21 @@ func TestLevelKeepsTheBudget(t *testing.T) {
 		t.Logf("%s, 1 in %.0f rows: episodes ÷ budget %.2f", c.kind, c.every, ratios)
 		if median := ratios[seeds/2]; median < 0.5 || median > 2 {
 			t.Errorf("%s, 1 in %.0f rows: episodes ÷ budget %.2f, median %.2f; want 0.5 to 2", c.kind, c.every, ratios, median)
+		}
+	}
+}
+
+// Series that begin together keep the budget, too: their first runs that are over are short ones.
+func TestSeriesThatBeginTogether(t *testing.T) {
+	const d, every = 6, 20_000
+	for _, c := range []struct{ series, rows int }{{100, 600}, {1000, 220}} {
+		for _, kind := range []string{"white", "heavy"} {
+			rows := c.series * c.rows
+			opened, _ := episodesOfMany(law(kind, d, rand.New(rand.NewPCG(7, 8))), c.series, d, rows, 1./every)
+			t.Logf("%s, %d series of %d rows: %d episodes, the budget has %d", kind, c.series, c.rows, len(opened), rows/every)
+			if most := 2*rows/every + 2; len(opened) > most {
+				t.Errorf("%s, %d series of %d rows: %d episodes, want %d at most: %v", kind, c.series, c.rows, len(opened), most, opened)
+			}
 		}
 	}
 }
@@ -291,10 +317,10 @@ func TestTailOfPeaks(t *testing.T) {
 		for i := range 4000 {
 			p.judged, faulty.judged = uint64(100*i), uint64(100*i)
 			s := c.make(rng.ExpFloat64())
-			if p.add(s); i%300 == 0 {
+			if p.add(&run{peak: s - leastScore}); i%300 == 0 {
 				s = 15
 			}
-			faulty.add(s)
+			faulty.add(&run{peak: s - leastScore})
 		}
 		tail, other := p.tail(1, nil), faulty.tail(1, nil)
 		rate := tail.Peaks / tail.Rows / 20
@@ -309,20 +335,45 @@ func TestTailOfPeaks(t *testing.T) {
 	}
 }
 
-// A run is over after runEnds rows that are not high; its peak is the highest of its scores.
+// A run counts from its first high row on, as high as it is so far, and is over after runEnds rows that are not high. One that is withdrawn counts when it is over.
 func TestRunsOfHighScores(t *testing.T) {
-	var p peaks
-	var r run
-	for _, s := range slices.Concat([]float64{3, 5, 0, 4}, make([]float64, runEnds), []float64{2}, make([]float64, runEnds-1)) {
-		p.follow(&r, s, 1)
+	p := peaks{judged: 1000}
+	var r, other run
+	is := func(what string, want ...peak) {
+		t.Helper()
+		if !slices.Equal(p.kept, want) {
+			t.Errorf("%s: peaks %v, want %v", what, p.kept, want)
+		}
 	}
-	if len(p.kept) != 1 || p.kept[0] != (peak{5, uint64(4 + runEnds)}) {
-		t.Errorf("peaks %v", p.kept)
+	p.follow(&r, 3, 1)
+	is("it begins", peak{3, 1001})
+	p.follow(&other, 2, 1)
+	p.follow(&r, 5, 1)
+	p.follow(&r, 4, 1)
+	is("another one is not as high", peak{5, 1001}, peak{2, 1002})
+	for range runEnds {
+		p.follow(&r, 0, 1)
 	}
-	p.follow(&r, 0, 1)
-	if len(p.kept) != 2 || p.kept[1].score != 2 {
-		t.Errorf("peaks %v", p.kept)
+	if is("it is over", peak{5, 1001}, peak{2, 1002}); r != (run{}) {
+		t.Errorf("%+v", r)
 	}
+	p.follow(&r, 7, 1)
+	is("the next one", peak{5, 1001}, peak{2, 1002}, peak{7, 1035})
+	p.withdraw(&r)
+	p.follow(&r, 8, 1)
+	is("it may be a fault", peak{5, 1001}, peak{2, 1002})
+	for range runEnds {
+		p.follow(&r, 0, 1)
+	}
+	is("the fault is over", peak{5, 1001}, peak{2, 1002}, peak{8, 1066})
+	p.kept = p.kept[2:] // the first are too long ago
+	p.follow(&other, 2, 1)
+	is("no higher", peak{8, 1066})
+	p.follow(&other, 3, 1)
+	is("higher lately", peak{8, 1066}, peak{3, 1068})
+	p.kept[1].score = 9 // of another learner
+	p.follow(&other, 4, 1)
+	is("not its own", peak{8, 1066}, peak{9, 1068}, peak{4, 1069})
 }
 
 // A series is unusual until 30 rows in a row are usual, or more than half of 200.
