@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -101,11 +102,14 @@ func TestNothingCommandsTheTerminal(t *testing.T) {
 	c.run("replay", "--input", input, "-c", file, "--output", model)
 	c.run("transform", "--input", input, "-c", file, "--model", model, "--output", filepath.Join(dir, "out.arrows"))
 	c.run("replay", "-c", file, "--from", "earliest", "--to", "latest")
-	c.run("backtest", input, "-c", file)
-	c.run("backtest", input, "-c", file, "--labels", hostile)
-	c.run("backtest", input, "-c", file, "--time", "text")
-	c.run("backtest", input, "-c", file, "--set", "transform.series="+strconv.Quote("column:"+hostile+"no"))
-	c.run("backtest", input, "-c", file, "--labels", write("labels.csv", "from,to\n"+hostile+",2\n"))
+	csv := strconv.Quote("x,"+hostile) + "\n" + strings.Repeat("1,2\n"+strconv.Quote(hostile)+",3,4\n", 100)
+	page := filepath.Join(dir, hostile+".html")
+	for _, args := range [][]string{
+		{input}, {input, "--labels", hostile}, {input, "--time", "text"}, {input, "--set", "transform.series=" + strconv.Quote("column:"+hostile+"no")},
+		{input, "--labels", write("labels.csv", "from,to\n"+hostile+",2\n")}, {write("in "+hostile+".csv", csv)}, {filepath.Join(dir, hostile+".csv")},
+	} {
+		c.run(slices.Concat([]string{"backtest", "-c", file, "-o", page}, args)...)
+	}
 
 	s, err := app.ReadSnapshotFile(model)
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
@@ -263,7 +264,7 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 	if err := b.writePage(ctx, p, &r, m); err != nil || f.page == "-" || f.json {
 		return err
 	}
-	_, err = fmt.Fprintf(said, "the page: %s\n", f.page)
+	_, err = fmt.Fprintf(said, "the page: %s\n", terminal.Line(f.page))
 	return err
 }
 
