@@ -269,10 +269,11 @@ func TestBacktestFindsWhoseRowsTheyAre(t *testing.T) {
 		lines := []string{}
 		for i := range 3000 {
 			machine, turn := i%3, i/3
+			seconds := machine
 			if stacked {
-				machine, turn = i/1000, i%1000
+				machine, turn, seconds = i/1000, i%1000, 0
 			}
-			lines = append(lines, fmt.Sprintf("%s,m%d,%.4f,%.4f,%s,%d\n", at.Add(time.Duration(turn)*time.Minute+time.Duration(machine)*time.Second*map[bool]time.Duration{true: 0, false: 1}[stacked]).Format(time.RFC3339),
+			lines = append(lines, fmt.Sprintf("%s,m%d,%.4f,%.4f,%s,%d\n", at.Add(time.Duration(60*turn+seconds)*time.Second).Format(time.RFC3339),
 				machine, apart*float64(machine)+r.NormFloat64(), -apart*float64(machine)+r.NormFloat64(), []string{"idle", "busy"}[i/50%2], i))
 		}
 		return "at," + key + ",a,b,state,seq\n" + strings.Join(lines, "")

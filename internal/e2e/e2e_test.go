@@ -85,8 +85,9 @@ func TestKillNine(t *testing.T) {
 			for _, command := range c.programs {
 				programs = append(programs, s.program(command))
 			}
-			open := 0                                                                // episodes, when the transform was killed
-			for kill := 0; kill < c.kills || open == 0 && kill < 5*c.kills; kill++ { // more where each episode ended just before
+			open := 0 // episodes, when the transform was killed
+			// More kills where each episode ended just before.
+			for kill := 0; kill < c.kills || open == 0 && kill < 5*c.kills; kill++ {
 				for _, p := range programs {
 					// A kill counts only if work was committed since the last one.
 					s.awaitVersions(2/len(programs), programs...)

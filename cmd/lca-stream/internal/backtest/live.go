@@ -17,9 +17,7 @@ func (b *backtest) showColumns(p *page) {
 	f := b.flags
 	how := func(name, format string, a ...any) { p.How = append(p.How, named{name, fmt.Sprintf(format, a...)}) }
 	how("learnt", "%s: %s", plural.Count(len(b.lanes.features), "column"), shownNames(b.lanes.features))
-	for _, one := range b.choice.said {
-		p.How = append(p.How, one)
-	}
+	p.How = append(p.How, b.choice.said...)
 	if f.until != "" {
 		how("normal stretch", "up to %s, learnt before the first row was scored", f.until)
 	}
