@@ -117,13 +117,13 @@ WIDTH = """
 
 "We may further use low-rank or diagonal approximation to achieve a complexity which grows quadratically with d instead of cubically." LCA on 2,000
 made-up rows, ν = 0.1, ν_g = 0.001: seconds of processor time, one thread; a fit of 8 steps with reading and writing, and what a step
-takes more. The slope is that of log seconds by log d. One run each on a machine with
-other work, `low_rank` after the others: true within a factor of 1.5 or so.
+takes more. The slope is that of log seconds by log d. One run each, one after the
+other.
 
 {table}
 
 **Held, in the steps; not reached in the whole.** No step of `diagonal` and `low_rank` forms a matrix of d×d, and their slopes stay below 2. Wanted
-was a tenth of the seconds of `full` at d = 1,024 with `diagonal`, and a fifth with `low_rank`: a step of `low_rank` has it, the fits and `diagonal` do
+was a tenth of the seconds of `full` at d = 1,024 with `diagonal`, and a fifth with `low_rank`: a step of `low_rank` nearly has it, the fits and `diagonal` do
 not. What is left: `diagonal` computes all distances in each step, rows² × d, where `low_rank` needs them once (up to 4,096 rows); and each fit
 decomposes one or two matrices of d×d at its end, because a snapshot holds B, e and W, and C_G once for the single Gaussian. The results are those of the steps with whole
 matrices to 1e-8 (`TestNarrowIsTheWholeFit`). The learner of a stream and `lca-gauss` still form them.
