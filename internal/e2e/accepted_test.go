@@ -25,6 +25,18 @@ type rebuilt struct {
 	from   time.Time
 }
 
+// startRebuilt begins a stream of the machine as it was, with a learner and a transform that have read it.
+func startRebuilt(t *testing.T, name string, usual int) (s *stream, m *rebuilt, learner, transform *program) {
+	t.Helper()
+	s = newStream(t, kafkatest.Shared(t, kafkatest.Kafka41), name, settings{partitions: 1, features: "[a, b, c]", budget: "1/20000 rows"})
+	m = &rebuilt{random: rand.New(rand.NewPCG(45, 3)), from: time.Now().Add(-48 * time.Hour).Truncate(time.Second)}
+	m.produce(s, usual, false)
+	learner, transform = s.program("learn"), s.program("transform")
+	s.await(s.name+".learn", int64(usual), learner)
+	s.await(s.name, int64(usual), transform)
+	return s, m, learner, transform
+}
+
 func (m *rebuilt) produce(s *stream, rows int, other bool) {
 	s.t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(s.Addrs()...), kgo.DefaultProduceTopic(s.topic("in")))
@@ -55,6 +67,16 @@ type episodeRecord struct {
 	At           map[int32]int64
 }
 
+// open is told, of the one episode that the other machine is.
+func (m *rebuilt) open(s *stream, usual int64) []*episodeRecord {
+	s.t.Helper()
+	told := m.told(s, usual)
+	if len(told) != 1 || told[0].Type == "episode_closed" {
+		s.t.Fatalf("the other machine is %d episodes", len(told))
+	}
+	return told
+}
+
 // told are the last records of the episodes that begin with the other machine, in order.
 func (m *rebuilt) told(s *stream, usual int64) (all []*episodeRecord) {
 	s.t.Helper()
@@ -78,20 +100,11 @@ func (m *rebuilt) told(s *stream, usual int64) (all []*episodeRecord) {
 func TestAcceptedEpisode(t *testing.T) {
 	t.Parallel()
 	const usual, other = 3000, 1000
-	b := kafkatest.Shared(t, kafkatest.Kafka41)
-	s := newStream(t, b, "accepted", settings{partitions: 1, features: "[a, b, c]", budget: "1/20000 rows"})
-	m := &rebuilt{random: rand.New(rand.NewPCG(45, 3)), from: time.Now().Add(-48 * time.Hour).Truncate(time.Second)}
-	m.produce(s, usual, false)
-	learner, transform := s.program("learn"), s.program("transform")
-	s.await(s.name+".learn", usual, learner)
-	s.await(s.name, usual, transform)
+	s, m, learner, transform := startRebuilt(t, "accepted", usual)
 	m.produce(s, other, true)
 	s.await(s.name+".learn", m.rows, learner)
 	s.await(s.name, m.rows, transform)
-	told := m.told(s, usual)
-	if len(told) != 1 || told[0].Type == "episode_closed" {
-		t.Fatalf("the other machine is %d episodes", len(told))
-	}
+	told := m.open(s, usual)
 	id := told[0].ID
 	learner.Kill()
 	t.Logf("%s", s.command("episodes", "accept", id, "--by", "anna"))

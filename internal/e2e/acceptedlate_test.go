@@ -3,31 +3,19 @@
 package e2e_test
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
-
-	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
 
 // What is accepted while the learner is behind is learnt when it has read it: it has held none of it when it hears of it.
 func TestAcceptedBeforeItWasRead(t *testing.T) {
 	t.Parallel()
 	const usual, other = 3000, 1000
-	b := kafkatest.Shared(t, kafkatest.Kafka41)
-	s := newStream(t, b, "acceptedlate", settings{partitions: 1, features: "[a, b, c]", budget: "1/20000 rows"})
-	m := &rebuilt{random: rand.New(rand.NewPCG(45, 3)), from: time.Now().Add(-48 * time.Hour).Truncate(time.Second)}
-	m.produce(s, usual, false)
-	learner, transform := s.program("learn"), s.program("transform")
-	s.await(s.name+".learn", usual, learner)
-	s.await(s.name, usual, transform)
+	s, m, learner, transform := startRebuilt(t, "acceptedlate", usual)
 	learner.Kill()
 	m.produce(s, other, true)
 	s.await(s.name, m.rows, transform)
-	told := m.told(s, usual)
-	if len(told) != 1 || told[0].Type == "episode_closed" {
-		t.Fatalf("the other machine is %d episodes", len(told))
-	}
+	told := m.open(s, usual)
 	s.command("episodes", "accept", told[0].ID, "--by", "anna")
 	learner.start()
 	f := s.awaitFacts(1, learner)[0]
