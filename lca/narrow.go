@@ -180,7 +180,7 @@ func narrowStep[T kernel.Float](ctx context.Context, n *narrowFit, wantCL bool) 
 // mostGram bounds the rows whose inner products are kept: 128 MiB of them.
 const mostGram = 4096
 
-// mostLoss is by how much larger than z_i·z_j the terms may be that it is made of: four digits of sixteen.
+// mostLoss bounds the terms of z_i·z_j, as a multiple of it: four of sixteen digits are lost at most.
 const mostLoss = 1e4
 
 // inner makes z_i·z_j of x_i·x_j, which are the same in each step, where Σ is a multiple of the identity except in a few directions. It returns nil where it is

@@ -155,17 +155,15 @@ func (l *Learner) leave() {
 }
 
 // remember adds the current regime to the former ones, if that can be.
-func (l *Learner) remember() (added bool) {
+func (l *Learner) remember() {
 	kept, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
 	if l.cfg.Finite || kept == 0 {
-		return false
+		return
 	}
-	f, ok := l.thinned()
-	if ok {
+	if f, ok := l.thinned(); ok {
 		all := append(l.former.regimes, f)
 		l.former.regimes = slices.Delete(all, 0, max(0, len(all)-kept))
 	}
-	return ok
 }
 
 // thinned returns the current regime with fewer neighbours.

@@ -327,7 +327,7 @@ func (l *Learner) regimeOfHeld(s *Step) {
 	if !h.most || len(l.former.regimes) == 0 || !l.most(h.inOrder()) {
 		return
 	}
-	if _, known := l.explains(l.apart.last); known { // by the current one: what is unusual is how the rows follow each other
+	if _, known := l.explains(l.apart.last); known { // the current regime explains them: only their order in time is unusual
 		return
 	}
 	h.leaves = l.recent.learner.Evaluator()

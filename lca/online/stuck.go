@@ -262,14 +262,13 @@ func (l *Learner) holds(r poolRuns, row []float64) bool {
 		learnt = add(one) || learnt
 	}
 	d := l.cfg.Dim
-	for _, refused := range []batch{l.warm} {
-		for from, to := 0, 0; from < refused.len(); from = to {
-			one := run{refused.x[from*d : (from+1)*d], refused.places[from], refused.places[from]}
-			for to = from; to < refused.len() && refused.places[to].partition == one.first.partition && slices.Equal(refused.x[to*d:(to+1)*d], one.row); to++ {
-				one.last = refused.places[to]
-			}
-			add(one)
+	refused := l.warm
+	for from, to := 0, 0; from < refused.len(); from = to {
+		one := run{refused.x[from*d : (from+1)*d], refused.places[from], refused.places[from]}
+		for to = from; to < refused.len() && refused.places[to].partition == one.first.partition && slices.Equal(refused.x[to*d:(to+1)*d], one.row); to++ {
+			one.last = refused.places[to]
 		}
+		add(one)
 	}
 	return len(held) >= stuckHolds && (learnt || r.share(held) >= holdsShare)
 }
