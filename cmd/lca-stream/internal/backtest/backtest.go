@@ -427,7 +427,10 @@ func (b *backtest) begin(rec arrow.Record) error {
 	if err := b.told.begin(b.config.Alarms.Budget, b.flags.time != ""); err != nil {
 		return err
 	}
-	b.lanes = lanes{config: b.config, log: b.log, features: features.Names, told: &b.told, budgets: &b.budgets}
+	b.lanes = lanes{config: b.config, log: b.log, features: features.Names, told: &b.told}
+	if b.flags.page != "" {
+		b.lanes.budgets = &b.budgets
+	}
 	if b.columns.series != "" {
 		b.lanes.series = modelkey.By{Place: modelkey.Column, Name: b.columns.series}
 	}

@@ -3,7 +3,6 @@ package backtest
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
@@ -100,9 +99,8 @@ func times(b episode.Budget, factor float64) string {
 	if b.Per == 0 {
 		return fmt.Sprintf("1/%.0f rows", b.Rows/n)
 	}
-	unit := map[time.Duration]string{time.Hour: "hour", 24 * time.Hour: "day", 7 * 24 * time.Hour: "week"}[b.Per]
 	if n >= 1 {
-		return fmt.Sprintf("%.3g/%s", n, unit)
+		return fmt.Sprintf("%.3g/%s", n, unitOf(b.Per))
 	}
-	return fmt.Sprintf("1 in %.3g %ss", 1/n, unit)
+	return fmt.Sprintf("1 in %.3g %ss", 1/n, unitOf(b.Per))
 }

@@ -26,7 +26,7 @@ const (
 	drawnAfter   = 20
 )
 
-// drawing is how the columns that an episode names first have gone before it, in it, and after it.
+// drawing has the values of an episode's first columns before, during and after it.
 type drawing struct {
 	told    *episode.Record
 	columns []string

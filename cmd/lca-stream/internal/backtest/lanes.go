@@ -53,7 +53,7 @@ type lanes struct {
 	scoring   bool             // the normal stretch has ended
 	published int              // versions that rows were scored with
 	told      *episodes
-	budgets   *budgets
+	budgets   *budgets // nil: no page shows them
 }
 
 // lane is one model: a learner, and the transform that has its newest version.
@@ -155,7 +155,9 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	})
 	l.offline.Watch(&s.told.rates)
 	l.offline.Said = s.told.say
-	l.offline.Judge(func(r transform.Judged) { s.budgets.row(id, l.value, r) })
+	if s.budgets != nil {
+		l.offline.Judge(func(r transform.Judged) { s.budgets.row(id, l.value, r) })
+	}
 	return l, nil
 }
 
@@ -231,7 +233,7 @@ func (s scored) score() (float32, bool) {
 	return col.Value(s.at), col.IsValid(s.at)
 }
 
-// p is how rare the score is, and whether the row is in an episode; 1 where it has no score.
+// p returns the row's probability, 1 where it has no score, and whether the row is in an episode.
 func (s scored) p() (p float64, inEpisode bool) {
 	if _, ok := s.score(); !ok {
 		return 1, false
@@ -328,7 +330,7 @@ func (l *lane) score(ctx context.Context, m *source.Message, of func(i int) orig
 	})
 }
 
-// messages makes each row a message of its own. In a live pipeline the rows of a partition are told apart by their messages, and those of a model of a key
+// messages makes each row a message of its own. A live pipeline identifies the rows of a partition by their messages, and those of a key's model
 // by their number.
 func (l *lane) messages(part arrow.Record, of func(i int) origin) {
 	l.msgs = l.msgs[:0]

@@ -21,7 +21,7 @@ import (
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
-// lookedRows is how many rows of each part of the first file are looked at before columns are chosen.
+// lookedRows is the number of rows, from each part of the first file, by which columns are chosen.
 const lookedRows = 10_000
 
 // choice is what was chosen by the first rows, because it was not told.
@@ -106,7 +106,8 @@ func (b *backtest) chooseBy(rec arrow.Record) error {
 		order = orderOf(rec, f.time)
 	}
 	if f := b.flags; f.key == "" && !f.keyTold && (f.config == "" || b.config.Model.By.Place == modelkey.Key || b.series.Place == modelkey.Key) {
-		f.key = b.keyOf(rec, judged, order)
+		tall, _ := s.Tall()
+		f.key = b.keyOf(rec, judged, tall, order)
 	}
 	return b.settings(rec)
 }
@@ -258,11 +259,9 @@ var keyNames = map[string]bool{
 	"server": true, "serial": true, "tenant": true, "vehicle": true, "pump": true, "press": true, "turbine": true, "engine": true, "robot": true, "plant": true,
 }
 
-// keyOf is the column that says whose row it is, by its name or by the times, which go on within its values alone; "": there is none, or several may be.
-func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, order rowOrder) string {
-	s := minibatch.Survey{}
-	_ = s.Add(rec, 0) // it was surveyed before
-	tall, _ := s.Tall()
+// keyOf returns the column that says whose row it is, by its name or by the times, which go on within its values alone; tall is the column of names where each row is
+// one measurement. "": there is none, or several may be.
+func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, tall string, order rowOrder) string {
 	var byTime, byName []string
 	for i, j := range judged {
 		c, col := j.Column, rec.Column(i)

@@ -5,7 +5,7 @@ import "math"
 // mostBins bounds the stretches of a timeline.
 const mostBins = 640
 
-// timeline is how rare the rarest row of each stretch is, in stretches of as many rows each. They grow with the rows.
+// timeline has the least p of each stretch of rows. All stretches have the same number of rows, which doubles as the file goes on.
 type timeline struct {
 	Bins []bin
 	each int64 // rows of one
