@@ -29,7 +29,8 @@ type Registry struct {
 	URL string // of Confluent's API
 
 	t          testing.TB
-	port       int
+	port       int // of the registry itself; the URL is a way to it, closed until it has all schemas again
+	way        *Proxy
 	dir        string
 	proc       *Process
 	registered []registered
@@ -52,22 +53,29 @@ type Reference struct {
 // StartRegistry starts a registry, which ends with the test.
 func StartRegistry(t testing.TB) *Registry {
 	t.Helper()
-	r := &Registry{t: t, port: testtools.Ports(t, 1)[0], dir: keptOnFailure(t)}
-	r.URL = fmt.Sprintf("http://127.0.0.1:%d/apis/ccompat/v7", r.port)
+	ports := testtools.Ports(t, 2)
+	r := &Registry{t: t, port: ports[0], dir: keptOnFailure(t)}
+	r.URL = confluentAPI(ports[1])
+	r.way = startProxy(t, local(ports[1]), local(r.port))
 	t.Cleanup(r.Kill)
 	r.Start()
 	return r
 }
 
+// confluentAPI is the URL of Confluent's API at a port.
+func confluentAPI(port int) string { return "http://" + local(port) + "/apis/ccompat/v7" }
+
 // Kill ends the registry at once.
 func (r *Registry) Kill() {
+	r.way.Cut()
 	if r.proc != nil {
 		r.proc.Kill()
 		r.proc = nil
 	}
 }
 
-// Start starts the registry again after Kill, with all that was registered, under the same ids.
+// Start starts the registry again after Kill, with all that was registered, under the same ids. Until it has all of it, it does not answer at its URL: a
+// program that asks again at that moment would be told that a schema does not exist.
 func (r *Registry) Start() {
 	r.t.Helper()
 	log, err := os.OpenFile(filepath.Join(r.dir, "server.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -83,7 +91,7 @@ func (r *Registry) Start() {
 	cmd.Stdout, cmd.Stderr = log, log
 	r.proc = StartProcess(r.t, cmd, r.dir)
 	for deadline := time.Now().Add(registryWait); ; time.Sleep(50 * time.Millisecond) {
-		if answer, err := http.Get(r.URL + "/subjects"); err == nil {
+		if answer, err := http.Get(confluentAPI(r.port) + "/subjects"); err == nil {
 			_ = answer.Body.Close()
 			if answer.StatusCode == http.StatusOK {
 				break
@@ -97,6 +105,9 @@ func (r *Registry) Start() {
 		if id := r.post(s.subject, s.body); id != s.id {
 			r.t.Fatalf("kafkatest: the registry gave id %d again as %d: something else has registered a schema", s.id, id)
 		}
+	}
+	if err := r.way.Heal(); err != nil {
+		r.t.Fatalf("kafkatest: the way to the registry: %v", err)
 	}
 }
 
@@ -132,7 +143,7 @@ func (r *Registry) Compatibility(subject, level string) {
 
 func (r *Registry) post(subject string, body []byte) int {
 	r.t.Helper()
-	answer, err := http.Post(r.URL+"/subjects/"+subject+"/versions", "application/vnd.schemaregistry.v1+json", bytes.NewReader(body))
+	answer, err := http.Post(confluentAPI(r.port)+"/subjects/"+subject+"/versions", "application/vnd.schemaregistry.v1+json", bytes.NewReader(body))
 	if err != nil {
 		r.t.Fatalf("kafkatest: %v", err)
 	}
