@@ -151,11 +151,22 @@ func TestBacktestPageOfAnyRows(t *testing.T) {
 		}
 		return text
 	}
+	timed := func(write func(time.Time) string) string {
+		r, at := rand.New(rand.NewPCG(7, 7)), time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+		text := "day;hour;a;b\n"
+		for i := range 1500 {
+			text += fmt.Sprintf("%s;%.3f;%.3f\n", write(at.Add(time.Duration(i)*time.Minute)), r.NormFloat64(), r.NormFloat64())
+		}
+		return text
+	}
 	for name, c := range map[string]struct{ rows, says string }{
 		"two columns":  {plain(1500, 2), "in 1500 rows, at a budget of 1/2000 rows."},
 		"many columns": {plain(700, 500), "a_column_with_quite_a_long_name_499"},
 		"few rows":     {plain(20, 3), "No row was scored: 20 rows of 3 columns make no model yet."},
 		"no times":     {plain(300, 3), "no column says when a row was"},
+		"dates, hours": {timed(func(at time.Time) string { return at.Format("02.01.2006;15:04:05") }), "in 25 hours (1500 rows), at a budget of 1/day."},
+		"dates alone":  {timed(func(at time.Time) string { return at.Format("02.01.2006;") }), "day has the dates of days with many rows"},
+		"in bursts":    {timed(func(at time.Time) string { return at.Truncate(12 * time.Hour).Format("02.01.2006 15:04:05;") }), "by --time the rows came in bursts: of 24 hours they are"},
 		"one row":      {plain(1, 2), "1 row of 2 columns"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 	"github.com/apache/arrow/go/v15/arrow/memory"
+	"golang.org/x/text/encoding"
 )
 
 // CodeCSVInvalid is a CSV file whose lines have no common columns, or no names.
@@ -30,7 +31,8 @@ var csvFormat = spec{
 }
 
 // csvFile is a CSV file (RFC 4180), plain or compressed by gzip. A comma, a semicolon, a tab or a bar separates its columns: the one by which the first lines
-// have as many fields each, most of them numbers. The first line names the columns, unless it has numbers and times alone: then they are column_1, column_2, …
+// have as many fields each, most of them numbers. The first line names the columns, unless it is a row: then they are column_1, column_2, … Text that is no UTF-8
+// is Windows-1252, which has Latin 1, or, by its mark, UTF-16.
 // Opening it reads all of it once, for the types of the columns and for where batches begin. One batch is in memory at a time.
 //
 //	int64, float64   all values are such numbers; a column of both is float64
@@ -42,7 +44,8 @@ var csvFormat = spec{
 // and points between thousands.
 type csvFile struct {
 	f       *os.File
-	packed  bool // by gzip
+	packed  bool              // by gzip
+	coding  encoding.Encoding // of its text; nil: UTF-8
 	comma   rune
 	most    int64 // bytes of a record
 	path    string
@@ -146,21 +149,27 @@ func (t *csvFile) shape(names []string, need func(arrow.Field) bool) {
 
 // text is the text of the file from an offset on.
 func (t *csvFile) text(offset int64) (io.Reader, error) {
-	if !t.packed {
+	if !t.packed && t.coding == nil {
 		_, err := t.f.Seek(offset, io.SeekStart)
 		return t.f, err
 	}
-	if _, err := t.f.Seek(0, io.SeekStart); err != nil {
+	_, err := t.f.Seek(0, io.SeekStart)
+	if err != nil {
 		return nil, err
 	}
-	unpacked, err := gzip.NewReader(bufio.NewReader(t.f))
-	if err == nil {
-		_, err = io.CopyN(io.Discard, unpacked, offset)
+	var text io.Reader = bufio.NewReader(t.f)
+	if t.packed {
+		if text, err = gzip.NewReader(text); err != nil {
+			return nil, errorf(CodeCSVInvalid, "it is no whole file of gzip: %w", err)
+		}
 	}
-	if err != nil {
-		return nil, errorf(CodeCSVInvalid, "it is no whole file of gzip: %w", err)
+	if t.coding != nil {
+		text = t.coding.NewDecoder().Reader(text)
 	}
-	return unpacked, nil
+	if _, err := io.CopyN(io.Discard, text, offset); err != nil {
+		return nil, errorf(CodeCSVInvalid, "it cannot be read again from its beginning: %w", err)
+	}
+	return text, nil
 }
 
 // csvReader reads records, none of which may take more than most bytes.

@@ -7,11 +7,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
 )
 
 func csvOf(t *testing.T, text string) string {
@@ -73,6 +76,10 @@ func TestCSV(t *testing.T) {
 		"decimal commas, no names":      {"1,5;2,5;3,5\n2,5;3,5;4,5\n", "column_1 float64, column_2 float64, column_3 float64\n1.5|2.5|3.5\n2.5|3.5|4.5"},
 		"no names":                      {"1,2\n3,4\n", "column_1 int64, column_2 int64\n1|2\n3|4"},
 		"no names, times":               {"2026-01-31 12:00,1\n2026-01-31 12:01,2\n", "column_1 timestamp[us, tz=UTC], column_2 int64\n2026-01-31 12:00:00Z|1\n2026-01-31 12:01:00Z|2"},
+		"no names, a text":              {"2026-01-31,on,1.5\n2026-02-01,off,2\n2026-02-02,on,3\n", "column_1 timestamp[us, tz=UTC], column_2 utf8, column_3 float64\n2026-01-31 00:00:00Z|on|1.5\n2026-02-01 00:00:00Z|off|2\n2026-02-02 00:00:00Z|on|3"},
+		"a year among the names":        {"name,2026\nx,1\nx,2\n", "name utf8, 2026 int64\nx|1\nx|2"},
+		"Windows-1252":                  {"Kühlung;°C\nläuft – 5 €;1,5\n", "Kühlung utf8, °C float64\nläuft – 5 €|1.5"},
+		"UTF-16":                        {"Kühlung;°C\nläuft – 5 €;1,5\n", "Kühlung utf8, °C float64\nläuft – 5 €|1.5"},
 		"numbers as names":              {"0,1\n3,4\n", "0 int64, 1 int64\n3|4"},
 		"times of other lands":          {"a;b\n31.01.2026 12:00;2026/01/31 12:00:01\n", "a timestamp[us, tz=UTC], b timestamp[us, tz=UTC]\n2026-01-31 12:00:00Z|2026-01-31 12:00:01Z"},
 		"tabs":                          {"a\tb\n1\t2\n", "a int64, b int64\n1|2"},
@@ -81,8 +88,18 @@ func TestCSV(t *testing.T) {
 		"a number too large for int64":  {"a\n9223372036854775808\n1\n", "a float64\n9.223372036854776e+18\n1"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			text, err := c.text, error(nil)
+			switch name {
+			case "Windows-1252":
+				text, err = charmap.Windows1252.NewEncoder().String(text)
+			case "UTF-16":
+				text, err = unicode.UTF16(unicode.BigEndian, unicode.UseBOM).NewEncoder().String(text)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			for _, most := range []int{0, 2, 1} {
-				if diff := cmp.Diff(c.want, dumpCSV(t, c.text, FileConfig{MaxRows: most})); diff != "" {
+				if diff := cmp.Diff(c.want, dumpCSV(t, text, FileConfig{MaxRows: most})); diff != "" {
 					t.Errorf("at most %d rows: %s", most, diff)
 				}
 			}
@@ -100,7 +117,7 @@ func TestCSVRefused(t *testing.T) {
 		"a,b\n1,\"2\n3,4\n": "row 0: record on line 2; parse error on line 3",
 		"a,a\n1,2\n":        `two columns have the name "a"`,
 		"a,b\r1,2\r3,4\r":   "its lines end with CR alone",
-		"\xff\xfea\x00,\x00b\x00\n\x001\x00,\x002\x00\n\x00": "save it as UTF-8",
+		"a\x00,\x00b\x00\n\x001\x00,\x002\x00\n\x00": "save it as UTF-8",
 		"\n":                   "its first line, which names the columns",
 		"a,b\n\"x\"y,2\n3,4\n": `extraneous or missing " in quoted-field`,
 	} {
@@ -175,6 +192,12 @@ func TestCSVBad(t *testing.T) {
 		if diff := cmp.Diff(want, said); diff != "" {
 			t.Errorf("at most %d rows: %s", most, diff)
 		}
+	}
+	// Titles, a line of a date, and lines that are as wide as the others and nearly empty come before the names.
+	var said []int64
+	got := dumpCSV(t, "Export,,\nmade 2026\n\nat,a,b\n2026-01-31,1,2\n2026-02-01,3,4\n2026-02-02,5,6\n", FileConfig{MaxRows: 2, Bad: func(b Bad) { said = append(said, b.Line) }})
+	if want := "at timestamp[us, tz=UTC], a int64, b int64\n2026-01-31 00:00:00Z|1|2\n2026-02-01 00:00:00Z|3|4\n2026-02-02 00:00:00Z|5|6"; got != want || !slices.Equal(said, []int64{1, 2}) {
+		t.Errorf("%s, %d; want %s", got, said, want)
 	}
 	for text, says := range map[string]string{
 		"a,b\n1,2\n1,2,3\n1,2,3\n": "2 of its lines are no rows, and 1 are; the first: record on line 3",

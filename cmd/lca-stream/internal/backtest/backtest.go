@@ -271,7 +271,7 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 // prepare reads what the flags say.
 func (b *backtest) prepare() (err error) {
 	f := b.flags
-	b.columns = columns{time: f.time, key: f.key}
+	b.columns.time, b.columns.key = f.time, f.key
 	if b.columns.model, err = f.columnOf("model.by", b.config.Model.By); err != nil {
 		return err
 	}

@@ -17,17 +17,18 @@ import (
 // columns are the columns that say something of a row and are never learnt; "": there is none.
 type columns struct {
 	time, key, labels string
+	clock             string // with the times of day, where time has dates alone
 	model             string // whose values have models of their own
 	series            string // whose values are series
 }
 
 func (c *columns) names() []string {
-	return slices.DeleteFunc([]string{c.time, c.key, c.labels, c.model, c.series}, func(name string) bool { return name == "" })
+	return slices.DeleteFunc([]string{c.time, c.clock, c.key, c.labels, c.model, c.series}, func(name string) bool { return name == "" })
 }
 
 // find refuses columns that are not there.
 func (c *columns) find(schema *arrow.Schema) error {
-	for _, named := range []struct{ flag, name string }{{"--time", c.time}, {"--key", c.key}, {"--labels", c.labels}, {"model.by", c.model}, {"transform.series", c.series}} {
+	for _, named := range []struct{ flag, name string }{{"--time", c.time}, {"--time", c.clock}, {"--key", c.key}, {"--labels", c.labels}, {"model.by", c.model}, {"transform.series", c.series}} {
 		if n := len(schema.FieldIndices(named.name)); named.name != "" && n != 1 {
 			return fmt.Errorf("%s: there are %d columns %q", named.flag, n, named.name)
 		}
@@ -69,6 +70,9 @@ func (c *columns) of(rec arrow.Record, first int64) (*cells, error) {
 		if v.times, err = momentsOf(column(c.time), c.time); err != nil {
 			return nil, fmt.Errorf("from row %d on: %w", first, err)
 		}
+	}
+	if c.clock != "" {
+		addClock(v.times, column(c.clock))
 	}
 	if c.labels != "" {
 		if v.labels, err = labelsIn(column(c.labels), c.labels); err != nil {
@@ -144,6 +148,31 @@ func momentsOf(col arrow.Array, name string) ([]moment, error) {
 		}
 	}
 	return all, nil
+}
+
+// ofDay reads a time of day.
+func ofDay(text string) (micros int64, ok bool) {
+	for _, layout := range []string{time.TimeOnly, "15:04", "15.04.05", "3:04:05 PM", "3:04 PM"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.Sub(at.Truncate(24 * time.Hour)).Microseconds(), true
+		}
+	}
+	return 0, false
+}
+
+// addClock adds times of day to dates. A row without one has no time. It returns how many have one.
+func addClock(times []moment, col arrow.Array) (n int) {
+	for i := range times {
+		micros, ok := int64(0), false
+		if !col.IsNull(i) {
+			micros, ok = ofDay(col.ValueStr(i))
+		}
+		times[i].micros += micros
+		if times[i].known = times[i].known && ok; times[i].known {
+			n++
+		}
+	}
+	return n
 }
 
 // micros are those of a time that they can count; others, such as what stands for "never", are none.

@@ -17,6 +17,7 @@ type episodes struct {
 	by    map[string]*episode.Record
 	last  []*episode.Record
 
+	first  time.Time // of the first row that has one
 	latest time.Time // of the rows so far
 	early  int64     // rows with a time before it
 }
@@ -50,6 +51,9 @@ func (e *episodes) clock(c *cells, n int) {
 			} else {
 				e.latest = stamp
 			}
+			if e.first.IsZero() {
+				e.first = stamp
+			}
 		}
 		e.rates.Message(c.first+int64(i), at, 1)
 	}
@@ -63,9 +67,14 @@ func (e *episodes) fault(rows int64) string {
 		return fmt.Sprintf("%d of %d rows have times before those of earlier rows: sort the files by --time", e.early, rows)
 	case e.rates.Clock.Elapsed == 0:
 		return "by --time no time passes between rows: set alarms.budget to a number in rows, such as " + rowBudget
+	case e.latest.Sub(e.first) > mostIdle*e.rates.Clock.Elapsed:
+		return fmt.Sprintf("by --time the rows came in bursts: of %s they are %s long. Set alarms.budget to a number in rows, such as %s", lasting(e.latest.Sub(e.first)), lasting(e.rates.Clock.Elapsed), rowBudget)
 	}
 	return ""
 }
+
+// mostIdle is how many times as long as its rows a stretch may be.
+const mostIdle = 100
 
 // placeOf is the place of a row: its number in the files.
 func placeOf(o origin) episode.Place {

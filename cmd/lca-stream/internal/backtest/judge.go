@@ -1,6 +1,7 @@
 package backtest
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -103,7 +104,11 @@ func labelsOf(name string, timed bool) (column string, _ *spans, err error) {
 
 // readSpans reads lines of from,to.
 func readSpans(from io.Reader) (*spans, error) {
-	r := csv.NewReader(from)
+	text := bufio.NewReader(from)
+	r := csv.NewReader(text)
+	if first, _ := text.Peek(len("from;")); strings.HasSuffix(string(first), ";") {
+		r.Comma = ';'
+	}
 	r.TrimLeadingSpace, r.ReuseRecord = true, true
 	head, err := r.Read()
 	if err != nil || !slices.Equal(head, []string{"from", "to"}) {

@@ -53,7 +53,7 @@ func TestSpans(t *testing.T) {
 	if want := "--xxx--xxx----------x-"; is != want {
 		t.Errorf("%s, want %s", is, want)
 	}
-	s, err = readSpans(strings.NewReader("from,to\n2026-01-01,2026-01-01T12:00:00+01:00\n"))
+	s, err = readSpans(strings.NewReader("from;to\n01.01.2026 00:00;2026-01-01T12:00:00+01:00\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func (b *backtest) why(column named) string {
 	switch {
 	case slices.ContainsFunc(b.lanes.features, learnt):
 		return ""
-	case column.Name == f.time:
+	case column.Name == f.time, column.Name == b.columns.clock && column.Name != "":
 		return "it says when a row was"
 	case column.Name == b.columns.labels && column.Name != "":
 		return "labels judge, and are not learnt"

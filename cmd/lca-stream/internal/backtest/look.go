@@ -105,9 +105,15 @@ func (b *backtest) chooseBy(rec arrow.Record) error {
 	} else if f.time != "" {
 		order = orderOf(rec, f.time)
 	}
+	order = b.clockOf(rec, judged, order)
 	if f := b.flags; f.key == "" && !f.keyTold && (f.config == "" || b.config.Model.By.Place == modelkey.Key || b.series.Place == modelkey.Key) {
 		tall, _ := s.Tall()
 		f.key = b.keyOf(rec, judged, tall, order)
+	}
+	if f := b.flags; f.key == "" && !f.timeTold && f.time != "" && b.columns.clock == "" && order.dates() && 2*order.back > len(order.times) {
+		b.choice.said = slices.DeleteFunc(b.choice.said, func(one named) bool { return one.Name == "time" })
+		b.say("time", "no column says when a row was: %s has the dates of days with many rows", brief(f.time))
+		f.time = ""
 	}
 	return b.settings(rec)
 }
@@ -246,6 +252,30 @@ func (b *backtest) timeOf(rec arrow.Record, judged []minibatch.Judgement) (name 
 	}
 	b.say("time", "%s, as its values are times (--time names another)", brief(name))
 	return name, order
+}
+
+// dates reports whether times are of midnight alone.
+func (o *rowOrder) dates() bool {
+	const day = int64(24 * time.Hour / time.Microsecond)
+	return !slices.ContainsFunc(o.times, func(at moment) bool { return at.known && at.micros%day != 0 })
+}
+
+// clockOf finds the column with the times of day, where that of the time has dates alone, and returns the order by both.
+func (b *backtest) clockOf(rec arrow.Record, judged []minibatch.Judgement, order rowOrder) rowOrder {
+	if order.times == nil || !order.dates() {
+		return order
+	}
+	for i, j := range judged {
+		if col := rec.Column(i); !j.Feature && (col.DataType().ID() == arrow.STRING || col.DataType().ID() == arrow.LARGE_STRING) && len(rec.Schema().FieldIndices(j.Column.Name)) == 1 {
+			times := slices.Clone(order.times)
+			if 2*addClock(times, col) > len(times) {
+				b.columns.clock = j.Column.Name
+				b.say("time of day", "%s, as its values are such", brief(j.Column.Name))
+				return rowOrder{times, back(times, nil)}
+			}
+		}
+	}
+	return order
 }
 
 const (
