@@ -24,8 +24,8 @@ func rootCommand(p *app.Program) *cobra.Command {
 locally isotropic (local component analysis), and whitens every live record with it.
 
 To see it:      lca-stream demo
-To use it:      lca-stream init TOPIC --brokers HOST:PORT -o stream.yaml, lca-stream topics init -c stream.yaml,
-                lca-stream doctor -c stream.yaml, lca-stream run -c stream.yaml
+To use it:      lca-stream init TOPIC --brokers HOST:PORT -o stream.yaml, lca-stream run -c stream.yaml,
+                lca-stream episodes list -c stream.yaml; without Kafka: lca-stream backtest FILE
 When it fails:  lca-stream doctor -c stream.yaml, lca-stream inspect TOPIC -c stream.yaml
 
 Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another instance owns the work,

@@ -119,6 +119,17 @@ func TestDoctorFindsEachFault(t *testing.T) {
 		check(t, "all", []string{"snapshot.model_id=three", "source.features=b,c"}, 2, "the model was learnt from features [a, b, c], and source.features says [b, c] (no longer: a)", "set another snapshot.model_id")
 		check(t, "all", []string{"snapshot.model_id=three"}, 0, "three: version 500")
 	})
+	t.Run("who may not create topics is told who does", func(t *testing.T) {
+		b.DeleteTopic(t, s.topic("out"))
+		out, err := exec.Command(s.path(), "run", "-c", s.file, "--set", "kafka.brokers="+b.Listener("USERS")[0], "--set", "kafka.sasl.mechanism=plain",
+			"--set", "kafka.sasl.username=all", "--set", "kafka.sasl.password=secret").CombinedOutput()
+		for _, want := range []string{"topics that are missing were not created", "have someone who may create topics run `lca-stream topics init`", "doctor-out (transform.topic)"} {
+			if !strings.Contains(string(out), want) || exitCode(err) != 2 {
+				t.Errorf("exit code %d, and it does not say %q:\n%s", exitCode(err), want, out)
+			}
+		}
+		s.command("topics", "init")
+	})
 	t.Run("with those rights the program runs", func(t *testing.T) { // without reading settings, too
 		run := s.program("run", "--set", "snapshot.model_id=own", "--set", "kafka.brokers="+b.Listener("USERS")[0], "--set", "kafka.sasl.mechanism=plain",
 			"--set", "kafka.sasl.username=without2", "--set", "kafka.sasl.password=secret")

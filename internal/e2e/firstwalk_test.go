@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,7 +93,8 @@ func (p *plant) produce(t *testing.T, s *stream, rows int, worn bool) {
 	}
 }
 
-// By the commands of the README alone a model for each machine is proposed, and a bearing that wears is an episode of its machine, soon, with its cause.
+// By the commands of the README alone, init, run and episodes list, a model for each machine is proposed, and a bearing that wears is an episode of its
+// machine, soon, with its cause.
 func TestFirstWalk(t *testing.T) {
 	t.Parallel()
 	const history, usual, worn = 1100, 150, 150
@@ -106,8 +108,7 @@ func TestFirstWalk(t *testing.T) {
 	}
 	s.file = file
 	s.tool("lint", file)
-	s.command("topics", "init")
-	run := s.program("run", "--set", anyPort)
+	run := s.program("run", "--set", anyPort) // it creates the topics
 	group := s.topic("in") + "-lca"
 	s.await(group+".learn", plantMachines*history, run)
 	s.await(group, plantMachines*history, run)
@@ -116,6 +117,9 @@ func TestFirstWalk(t *testing.T) {
 	p.produce(t, s, worn, true)
 	s.await(group, plantMachines*(history+usual+worn), run)
 	run.stop()
+	if out := s.command("episodes", "list"); !strings.Contains(out, fmt.Sprintf("M%02d", plantFaulty)) {
+		t.Errorf("no episode of the machine is listed:\n%s", out)
+	}
 
 	met, others := false, 0
 	for _, m := range b.ReadCommitted(t, s.topic("in")+"-alarms") {
@@ -146,5 +150,26 @@ func TestFirstWalk(t *testing.T) {
 	}
 	if !met || others > 1 {
 		t.Errorf("met: %v; %d other episodes", met, others)
+	}
+}
+
+// A configuration of brokers, a source and a topic for alarms is enough: the topics are created, and the columns chosen.
+func TestThreeLines(t *testing.T) {
+	t.Parallel()
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
+	s, p := newStream(t, b, "three", settings{partitions: 1, features: "[]"}), newPlant()
+	text := fmt.Sprintf("kafka: {brokers: [%s]}\nsource: {topic: %s}\nalarms: {topic: three-told}\n", strings.Join(b.Addrs(), ", "), s.topic("in"))
+	s.file = filepath.Join(s.dir, "three.yaml")
+	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.produce(t, s, 60, false)
+	run := s.program("run", "--set", anyPort)
+	s.await("lca-stream", plantMachines*60, run)
+	run.says("topics are created, as this is the first start")
+	run.stop()
+	s.command("episodes", "list")
+	if said := s.command("doctor", "--set", anyPort); strings.Contains(said, "FAULT") {
+		t.Error(said)
 	}
 }

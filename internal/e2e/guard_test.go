@@ -80,6 +80,10 @@ func TestTopicDeletedWhileRunning(t *testing.T) {
 			if last := lastLines(p.log, 3); !strings.Contains(last, s.topic(topic)) || !strings.Contains(last, "is missing; create it with") {
 				t.Errorf("it does not name the topic:\n%s", last)
 			}
+			out, err := exec.Command(s.path(), "run", "-c", s.file).CombinedOutput() // it creates none for a pipeline that has begun: what was there is lost
+			if !strings.Contains(string(out), "create it with") || exitCode(err) != 2 {
+				t.Errorf("exit code %d of a second start:\n%s", exitCode(err), out)
+			}
 		})
 	}
 }

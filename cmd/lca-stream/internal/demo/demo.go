@@ -83,7 +83,7 @@ func runDemo(ctx context.Context, p *app.Program, f demoFlags) error {
 		return err
 	}
 	log := p.TextLogger(config.Logger{Level: config.LevelWarn})
-	s, err := system.OpenProcess(ctx, cfg, log, system.StagesOf("run"), cfg.Source.Topic)
+	s, err := system.OpenProcess(ctx, cfg, log, system.StagesOf("run"))
 	if err != nil {
 		return err
 	}

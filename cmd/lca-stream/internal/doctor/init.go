@@ -208,7 +208,7 @@ func (i *inspection) reportSeries(report io.Writer, s *system.System, by *explai
 		fmt.Fprintf(report, "\n%s %s: each has a model of its own.\n", whose, why)
 		return why
 	}
-	fmt.Fprintf(report, "\n%s If each is a machine, a tenant or a product that should have a model of its own, add model: {by: %s} before `topics init`.\n", whose, by.By)
+	fmt.Fprintf(report, "\n%s If each is a machine, a tenant or a product that should have a model of its own, add model: {by: %s} before `run`.\n", whose, by.By)
 	return ""
 }
 
@@ -277,6 +277,6 @@ func writeNew(p *app.Program, name, text string) error {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.Stdout, "\nwritten to %s. Read it, then:\n  lca-stream topics init -c %[1]s\n  lca-stream doctor -c %[1]s\n  lca-stream run -c %[1]s\n", name)
+	_, err = fmt.Fprintf(p.Stdout, "\nwritten to %s. Read it, then:\n  lca-stream run -c %[1]s\n  lca-stream episodes list -c %[1]s\n", name)
 	return err
 }

@@ -22,7 +22,10 @@ func Command(p *app.Program) *cobra.Command {
 		Long: `Runs the learner and the transform in one process: records are whitened live with a metric that is
 learnt from the same topic. The two use groups of their own (source.group and <source.group>.learn) and
 never wait for one another, except with --from-history: at the first start of a model nothing is
-whitened, and no row is skipped, until all records that are there have been learnt.`,
+whitened, and no row is skipped, until all records that are there have been learnt.
+
+The first start creates the topics that are missing, except the source, if the user may: otherwise someone
+who may runs topics init. A pipeline that has begun and misses a topic has lost it, and is not started.`,
 		Example: "  lca-stream run -c stream.yaml\n  lca-stream run -c stream.yaml --from-history",
 	}
 	history := historyFlag(c.Flags())

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -24,6 +25,35 @@ type Positions struct {
 
 // LearnGroup is the group under which the learner commits.
 func LearnGroup(c *config.Config) string { return c.Source.Group + ".learn" }
+
+// makeTopics creates our topics before the first start of a pipeline. What is not created is said by those who look for it.
+func (s *System) makeTopics(ctx context.Context, wants []topics.Want) {
+	names, err := topics.Make(ctx, s.Cluster, wants, func() (bool, error) { return s.begun(ctx) })
+	if len(names) > 0 {
+		s.Log.Info("topics are created, as this is the first start", "topics", names)
+	}
+	if err != nil {
+		s.Log.Warn("topics that are missing were not created", "error", err, "remedy", "have someone who may create topics run `lca-stream topics init`")
+	}
+}
+
+// begun reports whether the learner or the transform has committed an offset.
+func (s *System) begun(ctx context.Context) (bool, error) {
+	parts, err := s.Topics.Partitions(ctx, s.Config.Source.Topic)
+	for _, group := range []string{s.Config.Source.Group, LearnGroup(s.Config)} {
+		if err != nil {
+			break
+		}
+		var at map[source.Partition]source.Position
+		at, err = source.CommittedSoFar(ctx, s.Cluster, group, parts)
+		for _, one := range at {
+			if one.Next >= 0 {
+				return true, nil
+			}
+		}
+	}
+	return false, err
+}
 
 // PositionsFor decides where the partitions of a group are read from; model is set for a learner.
 func (s *Positions) PositionsFor(group, model string) *start.Positions {

@@ -41,8 +41,8 @@ type Process struct {
 // Labels returns the true label of a row, where it is known.
 type Labels func(row []float64) (label int, ok bool)
 
-// OpenProcess connects for that number of stages, checks that the topics exist, and starts the status server.
-func OpenProcess(ctx context.Context, c *config.Config, log *slog.Logger, stages int, needed ...string) (*Process, error) {
+// OpenProcess connects for that number of stages, and starts the status server.
+func OpenProcess(ctx context.Context, c *config.Config, log *slog.Logger, stages int) (*Process, error) {
 	last := &logs.Last{}
 	log = slog.New(last.Handler(log.Handler()))
 	cold, err := New(c, log, stats.NewStats())
@@ -74,12 +74,6 @@ func OpenProcess(ctx context.Context, c *config.Config, log *slog.Logger, stages
 	if err := s.Reach(ctx, startFor); err != nil {
 		s.Close()
 		return nil, err
-	}
-	for _, topic := range needed {
-		if _, err := s.Partitions(ctx, topic); err != nil {
-			s.Close()
-			return nil, missing(c, topic, err)
-		}
 	}
 	return s, nil
 }

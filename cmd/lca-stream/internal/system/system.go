@@ -98,12 +98,20 @@ func OnTopics(ctx context.Context, p *app.Program, c *cobra.Command, o *app.Opti
 		return err
 	}
 	p.Log = p.Logger(cfg.Logger)
-	s, err := OpenProcess(ctx, cfg, p.Log, StagesOf(c.Name()), names...)
+	s, err := OpenProcess(ctx, cfg, p.Log, StagesOf(c.Name()))
 	if err != nil {
 		return Stopped(ctx, err)
 	}
 	defer s.Close()
 	wants := topics.Of(topics.Wanted(cfg), names)
+	if StagesOf(c.Name()) > 1 { // a stage by itself has others, and those who set them up
+		s.makeTopics(ctx, wants)
+	}
+	for _, topic := range names {
+		if _, err := s.Partitions(ctx, topic); err != nil {
+			return Stopped(ctx, missing(cfg, topic, err))
+		}
+	}
 	if err := s.checkTopics(ctx, wants); err != nil {
 		return Stopped(ctx, err)
 	}

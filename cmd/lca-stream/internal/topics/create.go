@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,14 +51,8 @@ func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) 
 	if have[wants[0].Topic].partitions == 0 {
 		return Check(ctx, cl, wants[:1])
 	}
-	var missing []Want
-	for _, w := range wants[1:] {
-		if one := have[w.Topic]; one.partitions == 0 && one.denied == nil {
-			missing = append(missing, w)
-		}
-	}
 	created := map[string]bool{}
-	if err := create(ctx, cl, missing, have[wants[0].Topic], c, created); err != nil {
+	if err := create(ctx, cl, missing(wants, have), have[wants[0].Topic], c, created); err != nil {
 		return nil, err
 	}
 	if err := grow(ctx, cl, wants, have); err != nil {
@@ -67,6 +63,35 @@ func Init(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, c Creation) 
 		findings[i].Created = created[findings[i].Topic]
 	}
 	return findings, err
+}
+
+// Make creates the topics that are missing, as Init does, if they are the first that the pipeline has: begun reports whether it has worked before. One that has, has
+// lost what is missing, and an empty topic would be taken for a beginning. It returns the names of those that it has created.
+func Make(ctx context.Context, cl *kafkaconn.Cluster, wants []Want, begun func() (bool, error)) (names []string, err error) {
+	have, err := describe(ctx, cl, wants)
+	if err != nil {
+		return nil, err
+	}
+	absent := missing(wants, have)
+	if len(absent) == 0 || have[wants[0].Topic].partitions == 0 {
+		return nil, nil
+	}
+	if worked, err := begun(); worked || err != nil {
+		return nil, err
+	}
+	created := map[string]bool{}
+	err = create(ctx, cl, absent, have[wants[0].Topic], Creation{}, created)
+	return slices.Sorted(maps.Keys(created)), err
+}
+
+// missing are those that are not there, except the source.
+func missing(wants []Want, have map[string]topic) (absent []Want) {
+	for _, w := range wants[1:] {
+		if one := have[w.Topic]; one.partitions == 0 && one.denied == nil {
+			absent = append(absent, w)
+		}
+	}
+	return absent
 }
 
 // create creates topics and waits until all brokers know them. A topic that another process creates at the same time
