@@ -42,6 +42,26 @@ CELLS = [WHOLE, (.6, 100, 3000), (.6, 1000, 1000), (.6, 1000, 3000), (.6, 6000, 
 NU, NU_GAUSSIAN = .01, .0015
 PASSES = {100: 50, 1000: 150, 3000: 150, 6000: 150}  # by B: the more steps a pass has, the sooner they settle
 
+# Reduction without labels and with them: the first k directions, 0 = as many as LCA-Gauss-Red has.
+REDUCTIONS = ["columns", "pca", "lca", "lda", "nca"]
+DIRECTIONS = [1, 2, 4, 0]
+
+# Manifold learning: columns of noise by set, and methods.
+MANIFOLDS = {"roll": [0, 5, 10, 20], "digits": [0, 30, 60, 120]}
+EMBEDDINGS = ["isomap", "lle", "umap", "spectral"]
+
+# Few labels: how many of each class are given, and in which coordinates.
+LABELS = [1, 5, 10]
+COORDINATES = ["raw", "columns", "lca", "lca-gauss-red"]
+
+# Modes without k, in the columns and in LCA-Gauss-Red's coordinates, next to k-means with the true k.
+MODES = ["columns k-means", "lca k-means", "columns", "lca"]
+
+# A covariance for each point.
+PLACES = ["roll", "two regimes", "one cloud"]
+PLACES_METRICS = ["global", "local", "local 1", "regions 2", "regions 8"]
+PLACES_ROWS = [250, 1000]
+
 
 # Runs are the outer loop and methods the inner, so that a table that was broken off has whole columns; the smaller
 # and quicker problems come first.

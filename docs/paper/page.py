@@ -12,6 +12,7 @@ import design
 import expected
 import prose
 import runs
+import uses
 
 NAMES = {"whitening": "whitening", "fastica": "FastICA", "ngca": "NGCA", "lca": "LCA", "lca-gauss": "LCA-Gauss",
          "lca-gauss-red": "LCA-Gauss-Red", "lca-gauss-search": "search (ours)"}
@@ -202,6 +203,10 @@ def render():
         rows = runs.load(name)
         if rows:
             parts.append(write(rows))
+    for name, write in [("labels", uses.labels)]:
+        rows = runs.load(name)
+        if rows:
+            parts.append(write(rows, table))
     parts.append(prose.TAIL.format(passes=design.PASSES[1000]))
     return "\n".join(p.strip("\n") + "\n" for p in parts)
 

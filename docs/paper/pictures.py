@@ -1,4 +1,4 @@
-"""The pictures of section 6.1, as SVG, from the summaries."""
+"""The pictures of section 6.1 and of few labels, as SVG, from the summaries."""
 import os
 
 import matplotlib
@@ -6,6 +6,7 @@ import matplotlib
 import design
 import page
 import runs
+import uses
 
 matplotlib.use("svg")
 import matplotlib.pyplot as plt
@@ -47,8 +48,31 @@ def iterations(rows):
     panels(rows, [(str(q), lambda r, q=q: r["noise"] == q) for q in noises], "iterations", "iterations.svg", "noise")
 
 
+def labels(rows):
+    """One panel a set; a line for each of the coordinates: the share that is named wrong over the labels of a class."""
+    names = list(dict.fromkeys(r["set"] for r in rows))
+    figure, axes = plt.subplots(2, 4, figsize=(10, 4.2))
+    for ax, name in zip(axes.flat, names):
+        for coordinates, title in uses.COORDINATES.items():
+            for r in rows:
+                if (r["set"], r["coordinates"]) == (name, coordinates):
+                    points = [r[f"{n} labels"] for n in design.LABELS]
+                    ax.errorbar(design.LABELS, [p["mean"] for p in points], [p["se"] or 0 for p in points], label=title, marker="o", ms=3, lw=1.2, capsize=2)
+        ax.set_title(name, fontsize=9)
+        ax.set_ylim(0)
+        ax.set_xticks(design.LABELS)
+        ax.tick_params(labelsize=7)
+    axes[0, 0].set_ylabel("wrong, %", fontsize=8)
+    axes[1, 0].set_ylabel("wrong, %", fontsize=8)
+    axes[1, 1].set_xlabel("labels of a class", fontsize=8)
+    axes[0, 3].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(os.path.join(runs.HERE, "labels.svg"), metadata={"Date": None})
+    plt.close(figure)
+
+
 def main():
-    for name, draw in [("clustering", clustering), ("iterations", iterations)]:
+    for name, draw in [("clustering", clustering), ("iterations", iterations), ("labels", labels)]:
         rows = runs.load(name)
         if rows:
             draw(rows)

@@ -10,7 +10,6 @@ import json
 import os
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -86,21 +85,21 @@ def fit(X, algorithm, passes=0, metric="full", nu=0.0, nu_gaussian=0.0, flags=()
 
     nu and nu_gaussian are the paper's (lca.nu_unit: absolute); the rank of low_rank is 2. Further flags and settings go to the
     program as they are; threads = 0 takes all there are. A fault of the program comes back as its own message."""
-    settings = [
-        "source.features=[x]", f"lca.metric={'low_rank:2' if metric == 'low_rank' else metric}", "lca.nu_unit=absolute",
-        f"lca.nu={nu},{nu_gaussian}", *settings]
+    settings = [f"lca.metric={'low_rank:2' if metric == 'low_rank' else metric}", "lca.nu_unit=absolute", f"lca.nu={nu},{nu_gaussian}", *settings]
+    return replay(X, algorithm, ["--passes", str(passes), "--json", *flags], settings, threads,
+                  lambda path, out: read_model(path, json.loads(out.splitlines()[-1])))
+
+
+def replay(X, algorithm, flags, settings, threads, read):
+    """Runs the program on the rows of X, and returns what `read` makes of the file that it wrote and of what it printed."""
     with tempfile.TemporaryDirectory() as folder:
         rows, model = os.path.join(folder, "rows.arrow"), os.path.join(folder, "model.arrows")
         write_rows(rows, X)
-        command = [BINARY, "replay", "--algorithm", algorithm, "--passes", str(passes), "--sample", str(len(X)),
-                   "--input", rows, "--output", model, "--json", *flags]
-        for s in settings:
+        command = [BINARY, "replay", "--algorithm", algorithm, "--sample", str(len(X)), "--input", rows, "--output", model, *flags]
+        for s in ["source.features=[x]", *settings]:
             command += ["--set", s]
-        start = time.time()
         environment = os.environ | ({"GOMAXPROCS": str(threads)} if threads else {})
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}\nended with code {done.returncode}:\n{done.stderr}")
-        info = json.loads(done.stdout.splitlines()[-1])
-        info["wall_seconds"] = time.time() - start
-        return read_model(model, info)
+        return read(model, done.stdout)

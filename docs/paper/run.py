@@ -18,8 +18,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 import arithmetic
 import clustering
 import embeddings
+import labels
+import local
+import manifold
+import meanshift
 import page
 import pictures
+import reduction
 import runs
 import speed
 import tobe
@@ -38,9 +43,9 @@ def main():
     only = a.only.split(",") if a.only else names()
     for unknown in set(only) - set(names()) - {"page"}:
         p.error(f"--only {unknown}: want some of {', '.join(names())}, page")
-    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "arithmetic": 1, "speed": 3, "width": 1, "embeddings": 1}
+    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "arithmetic": 1, "speed": 3, "width": 1, "embeddings": 1, "reduction": 5, "labels": 20, "manifold": 3, "meanshift": 3, "local": 3}
     missing = digits(a.usps) if {"usps", "subsampling", "arithmetic", "speed"} & set(only) else ""
-    for module in (clustering, usps, arithmetic, speed, width, embeddings):
+    for module in (clustering, usps, arithmetic, speed, width, embeddings, reduction, labels, manifold, meanshift, local):
         for name, (keys, work, base) in module.EXPERIMENTS.items():
             if name not in only or (module is usps and missing):
                 continue
@@ -67,7 +72,7 @@ def digits(path):
 
 
 def names():
-    return ["clustering", "iterations", "tobe", "usps", "subsampling", "arithmetic", "speed", "width", "embeddings"]
+    return ["clustering", "iterations", "tobe", "usps", "subsampling", "arithmetic", "speed", "width", "embeddings", "reduction", "labels", "manifold", "meanshift", "local"]
 
 
 if __name__ == "__main__":
