@@ -229,7 +229,7 @@ func TestBacktestLabels(t *testing.T) {
 	if len(episodes) != 2 || last.From.Row != 1400 || last.To.Row != 1499 || last.Type != episode.Updated || !episodes[0].Young {
 		t.Errorf("%+v", episodes)
 	}
-	if said := string(must(t, dir, "backtest", "rows.csv", "-c", "plain.yaml", "--time=", "--features", "a,b,c", "--labels", "faulty")); !strings.HasSuffix(said, " late at the median\n1 fault in the labels: AP 1, AUC 1 of lca_recent_score\nthe page: rows.html\n") {
+	if said := string(must(t, dir, "backtest", "rows.csv", "-c", "plain.yaml", "--time=", "--features", "a,b,c", "--labels", "faulty")); !strings.Contains(said, " late at the median\nA Mahalanobis distance of the same rows, ") || !strings.HasSuffix(said, "\n1 fault in the labels: AP 1, AUC 1 of lca_recent_score\nthe page: rows.html\n") {
 		t.Error(said)
 	}
 }

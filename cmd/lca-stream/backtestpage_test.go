@@ -86,7 +86,7 @@ func TestBacktestPageInABrowser(t *testing.T) {
 			Cards: count('.episode'), Drawn: count('.episode path.one'), Budgets: count('#budgets path.one') + count('#card-budgets tbody tr'), Lanes: facts.Lanes.length, Images: count('img'), Facts: facts }
 	})()`)
 	for what, pair := range map[string][2]string{
-		"verdict": {seen.Verdict, "at a budget of 1/day."}, "labels": {seen.Verdict, "With your labels: 1 of 1 fault met"}, "time": {seen.Columns, "atit says when a row was"},
+		"verdict": {seen.Verdict, "at a budget of 1/day."}, "labels": {seen.Verdict, "With your labels: 1 of 1 fault met"}, "rival": {seen.Verdict, "A Mahalanobis distance of the same rows, its threshold chosen afterwards for at most as many false ones: "}, "time": {seen.Columns, "atit says when a row was"},
 		"key": {seen.Columns, "machineit says whose row it is"}, "constant": {seen.Columns, "stilla constant: 7"}, "series": {seen.How, "the rows of each value of machine"},
 		"features": {seen.YAML, `features: [a, b, "</script>`}, "live": {seen.YAML, "series: column:machine"}, "cause": {seen.First, "</script><img"},
 	} {

@@ -193,6 +193,7 @@ type backtest struct {
 	passed  bool // the normal stretch has ended
 	columns columns
 	judge   judge
+	rival   *rival        // nil: nothing is judged
 	schema  *arrow.Schema // of the inputs; nil: none has been read
 	learnt  *arrow.Schema // the features alone
 	chunk   int64         // rows that are written together
@@ -427,6 +428,9 @@ func (b *backtest) begin(rec arrow.Record) error {
 	if err := b.told.begin(b.config.Alarms.Budget, b.flags.time != ""); err != nil {
 		return err
 	}
+	if b.judge.labelled {
+		b.rival = &rival{features: minibatch.Features{Names: features.Names}, models: map[string]*ellipsoid{}, series: map[string]int32{}}
+	}
 	b.lanes = lanes{config: b.config, log: b.log, features: features.Names, told: &b.told}
 	if b.flags.page != "" {
 		b.lanes.budgets = &b.budgets
@@ -458,6 +462,11 @@ func (b *backtest) rows(ctx context.Context, rec arrow.Record) error {
 	done := make([]scored, n)
 	normal := b.normal(c, n)
 	b.told.clock(c, n)
+	if b.rival != nil {
+		if err := b.rival.take(rec, c, normal); err != nil {
+			return err
+		}
+	}
 	if err := b.part(ctx, rec, c, 0, normal, done); err != nil {
 		return err
 	}
@@ -603,6 +612,9 @@ func (b *backtest) report(w io.Writer, r *Result) error {
 			text += fmt.Sprintf(": %d of %s met, %d false", *r.Met, plural.Count(*r.Faults, "fault"), *r.FalseEpisodes)
 			if r.DelayRows != nil {
 				text += fmt.Sprintf(", %g rows late at the median", *r.DelayRows)
+			}
+			if said := b.besides(r); said != "" {
+				text += "\n" + said
 			}
 		}
 	}

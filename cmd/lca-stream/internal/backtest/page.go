@@ -165,6 +165,9 @@ func (b *backtest) verdict(r *Result) []string {
 			text += ", met " + late(*r.DelayRows)
 		}
 		all = append(all, text+".")
+		if said := b.besides(r); said != "" {
+			all = append(all, said+".")
+		}
 	}
 	if len(b.told.last) > 0 {
 		clearest := slices.MaxFunc(b.told.last, func(x, y *episode.Record) int { return int(math.Copysign(1, x.Peak.Score-y.Peak.Score)) })
@@ -174,6 +177,18 @@ func (b *backtest) verdict(r *Result) []string {
 		all = append(all, "Hardly any episode could open: "+why+".")
 	}
 	return all
+}
+
+// besides says what a simpler detector makes of the same rows; "": labels know no fault.
+func (b *backtest) besides(r *Result) string {
+	if *r.Faults == 0 || len(b.rival.rows) == 0 {
+		return ""
+	}
+	if b.rival.said == "" {
+		met, wrong := b.rival.met(&b.judge, *r.FalseEpisodes)
+		b.rival.said = fmt.Sprintf("A Mahalanobis distance of the same rows, its threshold chosen afterwards for at most as many false ones: %d met, %s", met, b.falseOnes(wrong, r))
+	}
+	return b.rival.said
 }
 
 // late says how many rows of a fault come before its episode.
