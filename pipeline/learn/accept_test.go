@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -122,7 +123,8 @@ func TestKeyedCommands(t *testing.T) {
 func TestHearing(t *testing.T) {
 	w, now, fault := newWorld(), time.Unix(0, 0), error(nil)
 	ends := source.Offsets{}
-	c := &LearnConfig{Log: fixtures.Quiet(), Now: func() time.Time { return now }, Commands: &Commands{
+	var log bytes.Buffer
+	c := &LearnConfig{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }, Commands: &Commands{
 		Topic: "alarms", Owner: checkpoint.Owner{Group: "g", Topic: "events"},
 		Ends: func(context.Context) (source.Offsets, error) { return ends.Clone(), fault },
 		Open: func(_ context.Context, p source.Partition, at int64) (checkpoint.TopicReader, error) {
@@ -168,8 +170,14 @@ func TestHearing(t *testing.T) {
 	if before[alarmsPartition] != 2 || len(before) != 1 {
 		t.Errorf("what a checkpoint may have was changed: %v", before)
 	}
-	ends[alarmsPartition] = 1
+	lost := func() int { return strings.Count(log.String(), "was made again, or has lost its end") }
+	if ends[alarmsPartition] = 1; lost() > 0 {
+		t.Error("no end was lost")
+	}
 	expect("with an end that was lost")
+	if expect("of that"); lost() != 1 {
+		t.Errorf("who has accepted something there is to hear of it once: %s", &log)
+	}
 	w.topics[alarmsPartition] = w.topics[alarmsPartition][:1]
 	write(0, "f")
 	expect("after that", "f 0 1")

@@ -86,7 +86,9 @@ func (h *hearing) upTo(ctx context.Context, c *LearnConfig, ends, read source.Of
 	}
 	h.next = next
 	for _, p := range ends.Partitions() {
-		if next[p] > ends[p] { // the topic was made again, or has lost its end: what is there may have been followed
+		if next[p] > ends[p] { // what is there may have been followed, and is not heard again
+			c.Log.Warn("the topic of alarms was made again, or has lost its end: what was accepted there before now is not followed", "partition", p.String(), "from", ends[p],
+				"remedy", "`lca-stream episodes show` says what the learner has followed: accept the rest again")
 			next[p] = ends[p]
 		}
 		if w, any := h.waits[p]; any && w.at == next[p] && w.waits(read) {

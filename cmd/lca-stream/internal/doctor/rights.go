@@ -62,7 +62,7 @@ func grants(c *config.Config) []grant {
 	}
 	if c.Alarms.Topic != "" {
 		all = append(all, grant{"Write", "--topic", c.Alarms.Topic, false, "alarms"})
-		if c.Transform.Recent != config.RecentOff {
+		if c.Accepts() {
 			all = append(all, grant{"Read", "--topic", c.Alarms.Topic, false, "episodes that people accept"})
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/source"
@@ -13,7 +12,7 @@ import (
 // readFacts reads what learners have accepted. Where the topic of alarms is not there, nothing was.
 func (r *replay) readFacts(ctx context.Context) error {
 	c := r.config
-	if c.Alarms.Topic == "" || c.Transform.Recent == config.RecentOff || r.flags.algorithm != stochastic {
+	if !c.Accepts() || r.flags.algorithm != stochastic {
 		return nil
 	}
 	all, unread, owner := map[string][]*episode.Acceptance{}, 0, r.system.Ours()

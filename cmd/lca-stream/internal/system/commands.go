@@ -9,7 +9,6 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -19,10 +18,10 @@ import (
 
 // commands are what people say of episodes; nil: there are none.
 func (s *Topics) commands() *learn.Commands {
-	topic := s.Config.Alarms.Topic
-	if topic == "" || s.Config.Transform.Recent == config.RecentOff {
+	if !s.Config.Accepts() {
 		return nil
 	}
+	topic := s.Config.Alarms.Topic
 	e, of := &sharedEnds{topics: s, topic: topic}, &sharedEnds{topics: s, topic: s.Config.Source.Topic}
 	return &learn.Commands{
 		Topic: topic, Owner: s.Ours(), Ends: e.ends, SourceEnds: of.ends,
