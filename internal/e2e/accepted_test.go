@@ -25,11 +25,15 @@ type rebuilt struct {
 	from   time.Time
 }
 
+func newRebuilt(seed uint64) *rebuilt {
+	return &rebuilt{random: rand.New(rand.NewPCG(45, seed)), from: time.Now().Add(-48 * time.Hour).Truncate(time.Second)}
+}
+
 // startRebuilt begins a stream of the machine as it was, with a learner and a transform that have read it.
 func startRebuilt(t *testing.T, name string, usual int) (s *stream, m *rebuilt, learner, transform *program) {
 	t.Helper()
 	s = newStream(t, kafkatest.Shared(t, kafkatest.Kafka41), name, settings{partitions: 1, features: "[a, b, c]", budget: "1/20000 rows"})
-	m = &rebuilt{random: rand.New(rand.NewPCG(45, 3)), from: time.Now().Add(-48 * time.Hour).Truncate(time.Second)}
+	m = newRebuilt(3)
 	m.produce(s, usual, false)
 	learner, transform = s.program("learn"), s.program("transform")
 	s.await(s.name+".learn", int64(usual), learner)

@@ -113,6 +113,22 @@ func TestFaultIsNotLearnt(t *testing.T) {
 	}
 }
 
+// TestYoungFaultIsHeld holds that the rows of an episode are held from the first 1000 rows of a stream on, where no run of high scores may be over yet: with
+// preset metric the learner would restart from the fault after 200 rows of it.
+func TestYoungFaultIsHeld(t *testing.T) {
+	for _, usual := range []int{1200, 2000} {
+		for seed := range uint64(20) {
+			f := newFleet(t, 1, func(c *Config) { c.Preset, c.Neighbours, c.Minibatch = lca.PresetMetric, 500, 100 })
+			f.r = rand.New(rand.NewPCG(45, seed))
+			f.learn(usual, 0)
+			tail := f.l.recent.learner.Evaluator().Tail
+			if f.learn(600, 6); f.held < 500 || len(f.alarms) > 0 {
+				t.Errorf("seed %d: after %d rows %d of 600 of a fault were held, alarms %v: %+v", seed, usual, f.held, f.alarms, tail)
+			}
+		}
+	}
+}
+
 // TestChangeIsLearnt holds that a change for good is learnt when it has lasted long enough or someone says so, and not before.
 func TestChangeIsLearnt(t *testing.T) {
 	for _, c := range []struct {

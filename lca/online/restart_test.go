@@ -18,7 +18,7 @@ func TestBurst(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 13))
 	x := five(r, 2000, d-2)
 	c := DefaultConfig(d)
-	c.Neighbours, c.Minibatch = 400, b
+	c.Neighbours, c.Minibatch, c.Recent = 400, b, false // rows that are held do not get so far
 	l, err := NewLearner(c)
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestPatience(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := DefaultConfig(d)
-			config.Preset, config.DriftRows, config.Neighbours, config.Minibatch = c.preset, c.rows, 400, b
+			config.Preset, config.DriftRows, config.Neighbours, config.Minibatch, config.Recent = c.preset, c.rows, 400, b, false
 			l, err := NewLearner(config)
 			if err != nil {
 				t.Fatal(err)
@@ -100,7 +100,7 @@ func TestRenewalContinues(t *testing.T) {
 	const d, b = 6, 50
 	r := rand.New(rand.NewPCG(2, 13))
 	c := DefaultConfig(d)
-	c.Neighbours, c.Minibatch = 400, b
+	c.Neighbours, c.Minibatch, c.Recent = 400, b, false
 	whole, err := NewLearner(c)
 	if err != nil {
 		t.Fatal(err)

@@ -77,10 +77,13 @@ func (t Tail) beyond(h float64) float64 {
 	return t.Share*math.Pow(1+over/(m*t.Light), -m) + (1-t.Share)*math.Pow(1+(h-t.Above)/(m*t.Heavy), -m)
 }
 
-// held is the peak from which on a run may be none that the stream makes by itself.
+// held is the peak from which on a run may be none that the stream makes by itself. Where rows alone are known, it is where levels are at least: what opens an episode is held.
 func (t Tail) held() float64 {
-	if t.Peaks < 2 {
+	switch {
+	case t.Most == 0:
 		return math.Inf(1)
+	case t.Peaks < 2:
+		return t.Above + t.Most + t.Heavy
 	}
 	level, _ := t.Level(heldShare * t.Peaks / t.Rows)
 	return level
