@@ -14,6 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 const (
@@ -39,8 +40,8 @@ const (
 //
 // A drift alarm drops the comparison, because its rows are from before the change, and with it the settings chosen before.
 type choice struct {
-	began uint64 // counts.Since at the start; 0 = no comparison is running
-	rows  batch  // the newest rows since, at most choiceJudge
+	began uint64     // counts.Since at the start; 0 = no comparison is running
+	rows  pool.Batch // the newest rows since, at most choiceJudge
 	*comparison
 }
 
@@ -101,11 +102,11 @@ func (c *comparison) wait() outcome {
 
 // stepChoice starts a comparison and ends it, each at its place; b are the rows just learnt, before which since had been learnt and the
 // pool held that many.
-func (l *Learner) stepChoice(b batch, since uint64, held int, s *Step) (err error) {
+func (l *Learner) stepChoice(b pool.Batch, since uint64, held int, s *Step) (err error) {
 	if !l.free.any() {
 		return nil
 	}
-	if held < l.cfg.Neighbours && l.pool.len() == l.cfg.Neighbours {
+	if held < l.cfg.Neighbours && l.pool.Len() == l.cfg.Neighbours {
 		l.choice.drop() // one of a smaller pool: the first of a full one may be due
 	}
 	if c := &l.choice; c.began > 0 {
@@ -128,7 +129,7 @@ func (l *Learner) stepChoice(b batch, since uint64, held int, s *Step) (err erro
 // more than the pool holds.
 func (l *Learner) open() freedom {
 	f := l.free
-	if l.counts.Since >= searchYoung*uint64(l.cfg.Neighbours) && contestTrains(l.pool.len(), l.cfg.Dim) < searchColumns*len(l.metric.Active) {
+	if l.counts.Since >= searchYoung*uint64(l.cfg.Neighbours) && contestTrains(l.pool.Len(), l.cfg.Dim) < searchColumns*len(l.metric.Active) {
 		f.red, f.affine = false, false
 	}
 	return f
@@ -142,7 +143,7 @@ func (l *Learner) choiceWait() uint64 {
 // choiceDue reports whether a comparison starts. Before the last minibatch, since rows had been learnt and the pool held that many. The
 // first fit may have filled the pool beyond N/8, and the pool may be full later than N rows have been learnt.
 func (l *Learner) choiceDue(since uint64, held int) bool {
-	full, now := l.cfg.Neighbours, l.pool.len()
+	full, now := l.cfg.Neighbours, l.pool.Len()
 	if now < full {
 		first := !l.compared()
 		return now >= max(choiceLeast, full/choiceEarly) && (first || doubled(uint64(held), uint64(now), uint64(full)/choiceEarly))
@@ -171,9 +172,9 @@ func doubled(before, now, unit uint64) bool {
 }
 
 // keep appends rows and forgets the oldest.
-func (c *choice) keep(b batch, dim int) {
-	c.rows.append(b)
-	c.rows.forget(max(0, c.rows.len()-choiceJudge), dim)
+func (c *choice) keep(b pool.Batch, dim int) {
+	c.rows.Append(b)
+	c.rows.Forget(max(0, c.rows.Len()-choiceJudge), dim)
 }
 
 func (l *Learner) startChoice() {
@@ -236,18 +237,18 @@ func (l *Learner) lastChoice() (*lca.Choice, error) {
 		l.startChoice()
 	}
 	l.choice.wait()
-	l.choice.rows = batch{}
-	l.choice.rows.append(new(batch).sample(l.pool.batch(), choiceJudge, 0, l.cfg.Dim))
+	l.choice.rows = pool.Batch{}
+	l.choice.rows.Append(new(pool.Batch).Sample(l.pool.Batch(), choiceJudge, 0, l.cfg.Dim))
 	return l.endChoice()
 }
 
 // adopt makes a candidate current, unless the rows are not explained better by it.
-func (l *Learner) adopt(best candidate, rows batch) (adopted bool, err error) {
+func (l *Learner) adopt(best candidate, rows pool.Batch) (adopted bool, err error) {
 	before, was := l.regime, slices.Clone(l.score(rows))
 	if err = l.begin(best); err == nil {
-		if now := l.score(rows); surelyLower(now, was, l.independent(rows.len())) {
+		if now := l.score(rows); surelyLower(now, was, l.independent(rows.Len())) {
 			l.drift.nll.moveTo(was, now, float64(l.cfg.Minibatch))
-			l.setGate(new(batch).sample(l.pool.batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
+			l.setGate(new(pool.Batch).Sample(l.pool.Batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
 			return true, nil
 		}
 	}
@@ -263,9 +264,9 @@ func (l *Learner) begin(c candidate) error {
 }
 
 // score returns −log p of rows under the current metric, NaN for one without a neighbour.
-func (l *Learner) score(b batch) []float64 {
+func (l *Learner) score(b pool.Batch) []float64 {
 	l.estimator.load(l.pool, l.metric, l.work)
-	l.estimator.project(b.x, l.moments.mean)
+	l.estimator.project(b.X, l.moments.mean)
 	scores := l.densities(l.estimator.update(l.exclusion(b)))
 	for i, nats := range l.estimator.departures() {
 		scores[i] += nats
@@ -276,7 +277,7 @@ func (l *Learner) score(b batch) []float64 {
 // independent returns how many independent rows that number of rows stands for.
 func (l *Learner) independent(rows int) float64 {
 	if g := l.gap.rows; g > 1 {
-		return min(float64(rows), float64(max(l.counts.Since, uint64(l.pool.len())))/float64(g))
+		return min(float64(rows), float64(max(l.counts.Since, uint64(l.pool.Len())))/float64(g))
 	}
 	return float64(rows)
 }
@@ -330,7 +331,7 @@ const (
 type contest struct {
 	learner     *Learner
 	free        freedom
-	train, rest batch
+	train, rest pool.Batch
 	out         outcome
 	was         []float64 // scores of the rest under the current metric
 	start       candidate // from which other settings begin: the best so far that has a Parzen direction
@@ -339,23 +340,23 @@ type contest struct {
 
 // newContest copies what it needs.
 func newContest(l *Learner) *contest {
-	d, pool := l.cfg.Dim, l.pool.len()
+	d, rows := l.cfg.Dim, l.pool.Len()
 	f := &Learner{asked: l.asked, cfg: l.cfg, family: l.family, estimator: newEstimator(l.cfg), counts: l.counts, work: new(linalg.Workspace)}
 	f.regime = regime{
-		settings: l.settings, pool: l.pool.clone(), moments: l.moments.clone(), gap: timeGap{rows: l.gap.rows}, split: true,
+		settings: l.settings, pool: l.pool.Clone(), moments: l.moments.clone(), gap: timeGap{rows: l.gap.rows}, split: true,
 		cl: make([]float64, d*d), gate: scoreGate{limit: math.Inf(1)},
 	}
 	c := &contest{learner: f, free: l.open()}
-	n := contestTrains(pool, d)
+	n := contestTrains(rows, d)
 	var train, rest []int
-	for i := range pool {
-		if i*n/pool < (i+1)*n/pool {
+	for i := range rows {
+		if i*n/rows < (i+1)*n/rows {
 			train = append(train, i)
 		} else {
 			rest = append(rest, i)
 		}
 	}
-	c.train, c.rest = new(batch).pick(f.pool.batch(), train, d), new(batch).pick(f.pool.batch(), rest, d)
+	c.train, c.rest = new(pool.Batch).Pick(f.pool.Batch(), train, d), new(pool.Batch).Pick(f.pool.Batch(), rest, d)
 	l.metric.current(f.cl, l.cl, d, l.work)
 	c.start, c.least = candidate{l.cfg.recipe(), l.metric.parzen, f.cl}, math.Inf(1)
 	c.out.Rows = l.counts.Learnt
@@ -402,12 +403,12 @@ func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fi
 	l, d := c.learner, c.learner.cfg.Dim
 	f := l.cfg.Fit()
 	f.Nu, f.NuUnit, f.Kernel, f.DOF = r.nu, r.unit, r.kernel, r.dof
-	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, contestGain, mix(l.cfg.Seed^l.counts.Rows)
-	order, window := new(inTime).windows(c.train.places, c.train.places, l.gap.rows)
+	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, contestGain, pool.Mix(l.cfg.Seed^l.counts.Rows)
+	order, window := new(pool.Near).Windows(c.train.Places, c.train.Places, l.gap.rows)
 	if window != nil {
 		f.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
 	}
-	found, err := lca.Candidates(ctx, mat.NewDense(c.train.len(), d, c.train.x), f)
+	found, err := lca.Candidates(ctx, mat.NewDense(c.train.Len(), d, c.train.X), f)
 	if err != nil || !slices.ContainsFunc(found, func(m lca.Candidate) bool { return m.Model != nil }) {
 		return nil // cancelled, or all of them collapsed
 	}
@@ -420,7 +421,7 @@ func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fi
 			continue
 		}
 		cl, _ := withoutNu(m.Model)
-		factor := prop1.WidthFactor(c.train.len(), l.pool.len(), m.Parzen)
+		factor := prop1.WidthFactor(c.train.Len(), l.pool.Len(), m.Parzen)
 		for k := range cl {
 			cl[k] *= factor
 		}

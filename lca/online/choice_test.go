@@ -13,6 +13,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // TestChoiceFindsTheSplit holds that LCA-Gauss-Red gives the noise columns of a stream to the Gaussian part, which
@@ -117,15 +118,15 @@ func TestSmallPoolsWait(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for l.pool.len() < f.neighbours {
-			id := uint64(l.pool.len())
-			l.pool.put(l.pool.offer(id), id, place{}, []float64{0, 0})
+		for l.pool.Len() < f.neighbours {
+			id := uint64(l.pool.Len())
+			l.pool.Put(l.pool.Offer(id), id, pool.Place{}, []float64{0, 0})
 		}
 		var at []uint64
 		for range 100 * f.neighbours / 50 {
 			before := l.counts.Since
 			l.counts.Since, l.counts.Learnt = before+50, l.counts.Learnt+50
-			if l.choiceDue(before, l.pool.len()) {
+			if l.choiceDue(before, l.pool.Len()) {
 				at = append(at, l.counts.Since/uint64(f.neighbours))
 				l.chosen = lca.Choice{Rows: l.counts.Learnt, Taken: f.taken, Candidates: make([]lca.Trial, 2)}
 			}
@@ -159,7 +160,7 @@ func TestChoiceDropped(t *testing.T) {
 	}
 	feed(t, l, five(rand.New(rand.NewPCG(3, 12)), 350, d-2), 50)
 	now := mixture(3, d, 4)(rand.New(rand.NewPCG(5, 12)), 200)
-	if s, err := l.quarantine(batch{linalg.Elements(now), sequence(1<<30, 200), make([]place, 200)}, Step{}); err != nil || s.Alarm != AlarmDrift || l.choice.began != 0 {
+	if s, err := l.quarantine(pool.Batch{X: linalg.Elements(now), IDs: sequence(1<<30, 200), Places: make([]pool.Place, 200)}, Step{}); err != nil || s.Alarm != AlarmDrift || l.choice.began != 0 {
 		t.Errorf("the search outlived a drift alarm: %v", err)
 	}
 	l.Close()
@@ -262,7 +263,7 @@ func TestChoiceOfAnyRows(t *testing.T) {
 			copy(x, slow)
 		}},
 		{"a diagonal metric", 4, func(c *Config) { c.Metric = lca.MetricDiagonal }, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
-		{"a finite set", 4, func(c *Config) { c.Finite, c.Pool = true, PoolReservoir }, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
+		{"a finite set", 4, func(c *Config) { c.Finite, c.Pool = true, pool.Reservoir }, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := DefaultConfig(c.dim)

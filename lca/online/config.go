@@ -8,7 +8,22 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
+
+// PoolKind is the rule by which a stream's rows become neighbours.
+type PoolKind = pool.Kind
+
+// The pools.
+const (
+	PoolAuto      = pool.Auto
+	PoolBiased    = pool.Biased
+	PoolSliding   = pool.Sliding
+	PoolReservoir = pool.Reservoir
+)
+
+// PoolKinds returns every PoolKind.
+func PoolKinds() []PoolKind { return pool.Kinds() }
 
 // Config is everything that decides what a Learner learns. Start from DefaultConfig.
 type Config struct {
@@ -25,14 +40,14 @@ type Config struct {
 	Kernel lca.Kernel // default KernelAuto
 	DOF    int        // degrees of freedom of KernelStudent; 0: lca.DegreesOfFreedom
 
-	Gamma        float64  // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
-	PassRows     int      // n of γ^(B/n), rows; Auto: grows with the rows learnt
-	PassRowsCap  int      // upper bound of the growing n, rows; default 3000
-	HalfLifeRows int      // n said as a half-life, rows; 0 = off
-	Minibatch    int      // B, rows of each Learn; default 100
-	Neighbours   int      // N, the pool's size, rows; default 3000, at least 10·Dim is advised
-	Pool         PoolKind // default PoolAuto
-	TargetRows   int      // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
+	Gamma        float64   // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
+	PassRows     int       // n of γ^(B/n), rows; Auto: grows with the rows learnt
+	PassRowsCap  int       // upper bound of the growing n, rows; default 3000
+	HalfLifeRows int       // n said as a half-life, rows; 0 = off
+	Minibatch    int       // B, rows of each Learn; default 100
+	Neighbours   int       // N, the pool's size, rows; default 3000, at least 10·Dim is advised
+	Pool         pool.Kind // default PoolAuto
+	TargetRows   int       // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
 
 	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity; more where a column is slow (learner.go)
 	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (pool.go)
@@ -58,7 +73,7 @@ func DefaultConfig(dim int) Config {
 	return Config{
 		Dim: dim, Kind: lca.KindAuto, Metric: lca.MetricFull,
 		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto, Kernel: lca.KernelAuto,
-		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: PoolAuto,
+		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: pool.Auto,
 		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, TimeGap: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto, AcceptRows: lca.Auto,
 		Recent: true, Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,
 	}
@@ -111,7 +126,7 @@ func (c Config) Validate() error {
 	check(c.HalfLifeRows >= 0, "HalfLifeRows is %d, want at least 0", c.HalfLifeRows)
 	check(c.Minibatch >= 1, "Minibatch is %d, want at least 1", c.Minibatch)
 	check(c.Neighbours >= 2, "Neighbours is %d, want at least 2", c.Neighbours)
-	check(poolNames.Has(c.Pool), "unknown Pool %d", c.Pool)
+	check(c.Pool.Known(), "unknown Pool %d", c.Pool)
 	check(c.TargetRows >= 0, "TargetRows is %d, want at least 0", c.TargetRows)
 	check(c.WarmupRows == lca.Auto || c.WarmupRows >= 2, "WarmupRows is %d, want Auto or at least 2", c.WarmupRows)
 	check(c.InnerSteps == lca.Auto || c.InnerSteps >= 1, "InnerSteps is %d, want Auto or at least 1", c.InnerSteps)

@@ -10,6 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 const (
@@ -113,14 +114,14 @@ type quietColumns struct {
 }
 
 // measure takes the mean squares of a minibatch's rows that count, for observe, and reports whether a column is quiet.
-func (q *quietColumns) measure(l *Learner, b batch, m *kernel.Moments) (quiet bool) {
+func (q *quietColumns) measure(l *Learner, b pool.Batch, m *kernel.Moments) (quiet bool) {
 	d := l.cfg.Dim
 	q.square = linalg.Resize(q.square, d)
 	clear(q.square)
 	square, mean, rows := q.square[:d], l.moments.mean[:d], m.Rows+m.Atoms
 	for i, used := range m.Used {
 		if used {
-			kernel.AddSquares(square, b.x[i*d:], mean)
+			kernel.AddSquares(square, b.X[i*d:], mean)
 		}
 	}
 	if q.columns == nil {

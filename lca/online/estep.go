@@ -8,6 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // estimator is the E-step of a stream: λ (eqs. 3, 4) of a minibatch against the pool, and its
@@ -17,7 +18,7 @@ import (
 type estimator interface {
 	// load brings the pool's rows into the coordinates of m. Between two splits the centre stays, and so do
 	// all coordinates but the first d_P, except those of rows that replace has changed.
-	load(p *pool, m *metricState, w *linalg.Workspace)
+	load(p *pool.Pool, m *metricState, w *linalg.Workspace)
 	// project brings rows of the input into those coordinates. Their distances are measured from mean.
 	project(x, mean []float64)
 	// update runs the E-step for the projected rows; see kernel.Update. The result is valid until the next call.
@@ -51,7 +52,7 @@ func (l *Learner) renewEstimator() {
 type eStep[T kernel.Float] struct {
 	dim, n, parzen    int          // d, the number of active columns, d_P
 	number            uint64       // of the split in whose coordinates the neighbours are
-	pool              *pool        // that the neighbours were loaded from
+	pool              *pool.Pool   // that the neighbours were loaded from
 	metric            *metricState // that was loaded
 	centre, deviation []float64    // c, and the standard deviations of the columns
 	constant          []int        // the columns that are not active
@@ -83,7 +84,7 @@ func newEStep[T kernel.Float](c Config) *eStep[T] {
 	return t
 }
 
-func (t *eStep[T]) load(p *pool, m *metricState, w *linalg.Workspace) {
+func (t *eStep[T]) load(p *pool.Pool, m *metricState, w *linalg.Workspace) {
 	n, d := len(m.Active), m.parzen
 	same := t.number == m.number && t.pool == p
 	t.n, t.parzen, t.number, t.pool, t.metric = n, d, m.number, p, m
@@ -93,26 +94,26 @@ func (t *eStep[T]) load(p *pool, m *metricState, w *linalg.Workspace) {
 		t.constant = m.Constant(t.dim)
 		t.global.pack(m, m.basis[d:], n, 1, n-d, t.centre, t.deviation)
 	}
-	if !same || t.neighbours.Len() != p.len() {
-		t.neighbours.Reset(p.len(), n, d)
+	if !same || t.neighbours.Len() != p.Len() {
+		t.neighbours.Reset(p.Len(), n, d)
 		if t.rounded != nil {
-			t.rounded.Reset(p.rows, p.len(), t.centre)
+			t.rounded.Reset(p.Rows, p.Len(), t.centre)
 		}
 		t.enter(p)
 	}
 	t.transposed = m.local(t.transposed, w)
 	t.local.pack(m, t.transposed, 1, n, d, t.centre, t.deviation)
-	t.local.coordinates.Load(&t.neighbours, p.rows, t.rounded)
+	t.local.coordinates.Load(&t.neighbours, p.Rows, t.rounded)
 }
 
 // enter projects the pool's rows by B_G, a few at a time.
-func (t *eStep[T]) enter(p *pool) {
+func (t *eStep[T]) enter(p *pool.Pool) {
 	const few = 64
 	g := t.n - t.parzen
 	t.few = linalg.Resize(t.few, few*g)
-	for first := 0; g > 0 && first < p.len(); first += few {
-		rows := min(few, p.len()-first)
-		t.global.coordinates.Apply(t.few, p.rows[first*t.dim:], rows)
+	for first := 0; g > 0 && first < p.Len(); first += few {
+		rows := min(few, p.Len()-first)
+		t.global.coordinates.Apply(t.few, p.Rows[first*t.dim:], rows)
 		for i := range rows {
 			t.neighbours.Set(first+i, t.parzen, t.few[i*g:(i+1)*g])
 		}
@@ -123,7 +124,7 @@ func (t *eStep[T]) replace(slot, row int) {
 	if slot < t.neighbours.Len() {
 		t.neighbours.Set(slot, t.parzen, t.q[row*t.n+t.parzen:(row+1)*t.n])
 		if t.rounded != nil {
-			t.rounded.Set(slot, t.pool.row(slot), t.centre)
+			t.rounded.Set(slot, t.pool.Row(slot), t.centre)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
@@ -56,7 +57,7 @@ func FormerBytes(neighbours, columns int) int {
 type regime struct {
 	settings recipe     // also in Learner.cfg while the regime is current
 	chosen   lca.Choice // the last one; without candidates before the first
-	pool     *pool
+	pool     *pool.Pool
 	moments  *runningMoments
 	cl       []float64    // C_L without ν, dim×dim, both triangles
 	metric   *metricState // nil while warming up
@@ -102,7 +103,7 @@ func (l *Learner) beganLately() bool {
 
 // regimeReturns tries the former metrics on a minibatch, and makes the best one current if it explains the rows and has an NLL below the one
 // given. restart says that a restart is due otherwise.
-func (l *Learner) regimeReturns(b batch, restart bool, below float64) bool {
+func (l *Learner) regimeReturns(b pool.Batch, restart bool, below float64) bool {
 	soon := l.former.turned > 0 && l.counts.Minibatches < l.former.turned+formerApart
 	if l.cfg.Finite || soon && !restart {
 		return false
@@ -138,20 +139,20 @@ func (l *Learner) bestFormer(below float64, fits func() (nll float64, ok bool)) 
 }
 
 // explains reports whether a minibatch is as those were that the current metric learnt, and its NLL.
-func (l *Learner) explains(all batch) (nll float64, ok bool) {
+func (l *Learner) explains(all pool.Batch) (nll float64, ok bool) {
 	var s Step
 	l.estimator.load(l.pool, l.metric, l.work)
 	b, m, far := l.judge(all, &s)
 	quiet := l.drift.quiet.measure(l, b, m)
-	ok = !l.manyFar(far, all.len()) && !quiet && m.Rows+m.Atoms > 0
+	ok = !l.manyFar(far, all.Len()) && !quiet && m.Rows+m.Atoms > 0
 	return s.NLL, ok && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
 }
 
 // leave forgets what was collected under the regime that is left.
 func (l *Learner) leave() {
-	l.counts.Gated += uint64(l.warm.len()) // they are never learnt
+	l.counts.Gated += uint64(l.warm.Len()) // they are never learnt
 	l.choice.drop()
-	l.warm, l.held, l.lockout, l.tailNeed = batch{}, batch{}, lockout{}, 0
+	l.warm, l.held, l.lockout, l.tailNeed = pool.Batch{}, pool.Batch{}, lockout{}, 0
 }
 
 // remember adds the current regime to the former ones, if that can be.
@@ -173,22 +174,22 @@ func (l *Learner) thinned() (former, bool) {
 	if l.unusual.leaves = nil; evaluator == nil {
 		evaluator = l.recent.evaluator()
 	}
-	kept := new(batch).sample(was.pool.batch(), formerRows, was.pool.next, d)
+	kept := new(pool.Batch).Sample(was.pool.Batch(), formerRows, was.pool.Next, d)
 	next := regime{
 		settings: was.settings, chosen: was.chosen,
-		pool: newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed), moments: was.moments, cl: make([]float64, d*d),
+		pool: pool.New(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed), moments: was.moments, cl: make([]float64, d*d),
 		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.interrupted(),
 		evaluator: evaluator,
 	}
-	for i, id := range kept.ids {
-		next.pool.put(i, id, kept.places[i], kept.x[i*d:(i+1)*d])
+	for i, id := range kept.IDs {
+		next.pool.Put(i, id, kept.Places[i], kept.X[i*d:(i+1)*d])
 	}
-	next.pool.offered = was.pool.offered
+	next.pool.Offered = was.pool.Offered
 	was.metric.current(next.cl, was.cl, d, l.work)
 	for k := range next.cl {
-		next.cl[k] *= prop1.WidthFactor(was.pool.len(), next.pool.len(), was.metric.parzen)
+		next.cl[k] *= prop1.WidthFactor(was.pool.Len(), next.pool.Len(), was.metric.parzen)
 	}
-	some := new(batch).sample(next.pool.batch(), gateRows, 0, d)
+	some := new(pool.Batch).Sample(next.pool.Batch(), gateRows, 0, d)
 	before := slices.Clone(l.score(some))
 	l.regime = next
 	err := l.findFirstSplit(was.metric.parzen)
@@ -236,7 +237,7 @@ func (f *formers) write(w *state.Writer) {
 		w.U64(r.since)
 		r.settings.write(w)
 		writeChoice(w, r.chosen)
-		r.pool.write(w)
+		r.pool.Write(w)
 		r.moments.write(w)
 		w.Floats(r.cl)
 		w.Count(r.metric.parzen)
@@ -260,7 +261,7 @@ func (l *Learner) readFormers(r *reader) {
 		l.regime = emptyRegime(l.cfg)
 		l.restore(readRecipe(r))
 		l.chosen = readChoice(r)
-		l.pool.read(r)
+		l.pool.Read(&r.Reader, !r.first())
 		l.moments.read(r)
 		l.cl = r.Sized("C_L", d*d)
 		parzen := int(r.U64())
@@ -273,8 +274,8 @@ func (l *Learner) readFormers(r *reader) {
 		}
 		switch {
 		case r.Err != nil:
-		case l.pool.len() == 0 || parzen < 0 || parzen > d:
-			r.Err = fmt.Errorf("a former metric with %d neighbours and d_P = %d", l.pool.len(), parzen)
+		case l.pool.Len() == 0 || parzen < 0 || parzen > d:
+			r.Err = fmt.Errorf("a former metric with %d neighbours and d_P = %d", l.pool.Len(), parzen)
 		case l.findFirstSplit(parzen) != nil:
 			r.Err = errors.New("a former C_L that is not positive definite")
 		}

@@ -158,7 +158,7 @@ func TestRing(t *testing.T) {
 		t.Errorf("%d former metrics, want %d", n, formerMost)
 	}
 	for _, f := range s.l.former.regimes {
-		if n := f.pool.len(); n != formerRows {
+		if n := f.pool.Len(); n != formerRows {
 			t.Errorf("a former metric with %d neighbours, want %d", n, formerRows)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 const (
@@ -43,8 +44,8 @@ const (
 
 // inliers returns the rows that are no outliers by C_G, where that is the gate, and in which no constant column has moved. It leaves them projected in the
 // estimator.
-func (l *Learner) inliers(b batch) batch {
-	l.estimator.project(b.x, l.moments.mean)
+func (l *Learner) inliers(b pool.Batch) pool.Batch {
+	l.estimator.project(b.X, l.moments.mean)
 	departed, byGlobal := l.departed(), l.cfg.OutlierGate == lca.Auto && !l.usesScores()
 	l.moved = l.moved[:0]
 	if departed == nil && !byGlobal {
@@ -53,10 +54,10 @@ func (l *Learner) inliers(b batch) batch {
 	var squares []float64
 	counted := 0
 	if byGlobal {
-		squares, counted = l.mahalanobis(b.x, l.moments.sparse)
+		squares, counted = l.mahalanobis(b.X, l.moments.sparse)
 	}
 	l.kept = l.kept[:0]
-	for i := range b.ids {
+	for i := range b.IDs {
 		switch {
 		case departed != nil && departed[i] > 0:
 			l.moved = append(l.moved, i)
@@ -64,11 +65,11 @@ func (l *Learner) inliers(b batch) batch {
 			l.kept = append(l.kept, i)
 		}
 	}
-	if len(l.kept) == b.len() {
+	if len(l.kept) == b.Len() {
 		return b
 	}
-	b = l.inside.pick(b, l.kept, l.cfg.Dim)
-	l.estimator.project(b.x, l.moments.mean)
+	b = l.inside.Pick(b, l.kept, l.cfg.Dim)
+	l.estimator.project(b.X, l.moments.mean)
 	return b
 }
 
@@ -106,11 +107,11 @@ func (l *Learner) opensGate(far, rows int) bool {
 }
 
 // countFar marks the rows of the last E-step that are far from all neighbours, or beyond a narrower gate, and counts them.
-func (l *Learner) countFar(b batch, m *kernel.Moments) (rows int) {
+func (l *Learner) countFar(b pool.Batch, m *kernel.Moments) (rows int) {
 	if l.usesScores() {
 		return l.refuse(b, m)
 	}
-	l.beyond = append(l.beyond[:0], make([]bool, b.len())...)
+	l.beyond = append(l.beyond[:0], make([]bool, b.Len())...)
 	limit := math.Min(kernel.FarLimit(l.metric.parzen), l.cfg.kernelGate())
 	for i, nearest := range m.Nearest {
 		if m.Admissible[i] > 0 && nearest > limit {
@@ -121,9 +122,9 @@ func (l *Learner) countFar(b batch, m *kernel.Moments) (rows int) {
 	if !l.gatesByDistance() {
 		return rows
 	}
-	l.outside = append(l.outside[:0], make([]bool, b.len())...)
+	l.outside = append(l.outside[:0], make([]bool, b.Len())...)
 	halves := l.estimator.halfSquares()
-	limit = l.gaussianGate(halves[:b.len()])
+	limit = l.gaussianGate(halves[:b.Len()])
 	for i, half := range halves {
 		if l.outside[i] = 2*half > limit; l.outside[i] && !l.beyond[i] {
 			l.beyond[i] = true
@@ -177,15 +178,15 @@ type poolTail struct {
 
 // measureTail measures the tail. The estimator must be loaded.
 func (l *Learner) measureTail() {
-	b := l.inside.sample(l.pool.batch(), gateRows, 0, l.cfg.Dim)
-	l.estimator.project(b.x, l.moments.mean)
-	halves := l.estimator.halfSquares()[:b.len()]
+	b := l.inside.Sample(l.pool.Batch(), gateRows, 0, l.cfg.Dim)
+	l.estimator.project(b.X, l.moments.mean)
+	halves := l.estimator.halfSquares()[:b.Len()]
 	l.tail.share = share(halves, l.plainGate())
 	l.sorted = l.sorted[:0]
 	for _, half := range halves {
 		l.sorted = append(l.sorted, 2*half)
 	}
-	if l.tail.square = tailQuantile(l.sorted, gateShare, l.independent(b.len())); math.IsInf(l.tail.square, 1) {
+	if l.tail.square = tailQuantile(l.sorted, gateShare, l.independent(b.Len())); math.IsInf(l.tail.square, 1) {
 		l.tail.square = 0
 	}
 }
@@ -233,14 +234,14 @@ func (l *Learner) check(x *mat.Dense, ids []uint64, partitions []int32, series [
 }
 
 // sanitise returns the rows without nulls whose squares do not overflow, with their identities and places; without ids it makes some.
-func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, largest magnitude, s *Step) batch {
+func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, largest magnitude, s *Step) pool.Batch {
 	d := l.cfg.Dim
 	n := len(rows) / d
 	s.Rows = n
 	if ids == nil {
 		l.ids = linalg.Resize(l.ids, n)
 		for i := range n {
-			l.ids[i] = mix(l.counts.Rows + uint64(i))
+			l.ids[i] = pool.Mix(l.counts.Rows + uint64(i))
 		}
 		ids = l.ids
 	}
@@ -259,14 +260,14 @@ func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, lar
 		if partitions != nil {
 			partition = partitions[i]
 		}
-		l.places[i] = l.clocks.next(partition)
+		l.places[i] = l.clocks.Next(partition)
 	}
-	b := batch{rows, ids, l.places}
+	b := pool.Batch{X: rows, IDs: ids, Places: l.places}
 	if largest <= magnitudeOf(absurd) {
 		return b
 	}
 	s.Gated = s.Rows - len(l.kept)
-	return new(batch).pick(b, l.kept, d)
+	return new(pool.Batch).Pick(b, l.kept, d)
 }
 
 // magnitude is a number without its sign, as its bits: see kernel.MaxAbs for their order.

@@ -7,6 +7,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // admitNats is by how much −log p of the pool's rows may rise, in the mean, when held rows enter the pool.
@@ -22,11 +23,11 @@ const admitNats = 2
 
 // hold keeps the rows of a minibatch that the gate has refused, and lets those that have company enter the pool when
 // there are enough. kept are the rows that were not refused, ascending.
-func (l *Learner) hold(b batch, kept []int) {
-	if !l.holdsRefused() || !l.usesScores() || len(kept) == b.len() {
+func (l *Learner) hold(b pool.Batch, kept []int) {
+	if !l.holdsRefused() || !l.usesScores() || len(kept) == b.Len() {
 		return
 	}
-	for i := range b.ids {
+	for i := range b.IDs {
 		if len(kept) > 0 && kept[0] == i {
 			kept = kept[1:]
 			continue
@@ -36,7 +37,7 @@ func (l *Learner) hold(b batch, kept []int) {
 }
 
 // holdMoved keeps the rows of a minibatch in which a constant column has moved.
-func (l *Learner) holdMoved(all batch) {
+func (l *Learner) holdMoved(all pool.Batch) {
 	if l.holdsRefused() {
 		for _, i := range l.moved {
 			l.holdRow(all, i)
@@ -46,39 +47,39 @@ func (l *Learner) holdMoved(all batch) {
 
 func (l *Learner) holdsRefused() bool { return l.cfg.Drift || l.cfg.Finite }
 
-func (l *Learner) holdRow(b batch, i int) {
-	l.held.append(batch{b.x[i*l.cfg.Dim : (i+1)*l.cfg.Dim], b.ids[i : i+1], b.places[i : i+1]})
+func (l *Learner) holdRow(b pool.Batch, i int) {
+	l.held.Append(b.Part(i, i+1, l.cfg.Dim))
 }
 
 // admitHeld ends a holding that has enough rows.
 func (l *Learner) admitHeld() (entered int) {
-	if l.keepsKnown() || l.held.len() < max(warmupColumns*l.cfg.Dim, warmupRows) {
+	if l.keepsKnown() || l.held.Len() < max(warmupColumns*l.cfg.Dim, warmupRows) {
 		return 0
 	}
 	known := l.withCompany(l.held)
-	l.held = batch{}
-	if known.len() == 0 || !l.affordable(known) {
+	l.held = pool.Batch{}
+	if known.Len() == 0 || !l.affordable(known) {
 		return 0
 	}
 	l.again(known)
-	l.moments.learn(known.x, l.work)
+	l.moments.learn(known.X, l.work)
 	return l.offerToPool(known, l.kept)
 }
 
 // affordable reports whether the pool's rows stay nearly as likely when others enter the moments. No state changes.
-func (l *Learner) affordable(known batch) bool {
+func (l *Learner) affordable(known pool.Batch) bool {
 	was, estimator, spare := l.regime, l.estimator, l.spare
 	defer func() {
 		l.setRegime(was)
 		l.estimator, l.spare = estimator, spare
 	}()
 	l.estimator = newEstimator(l.cfg)
-	some := new(batch).sample(l.pool.batch(), gateRows, 0, l.cfg.Dim)
+	some := new(pool.Batch).Sample(l.pool.Batch(), gateRows, 0, l.cfg.Dim)
 	before := slices.Clone(l.score(some))
 	same := candidate{l.settings, l.metric.parzen, make([]float64, len(l.cl))}
 	l.metric.current(same.cl, l.cl, l.cfg.Dim, l.work)
 	l.moments = was.moments.clone()
-	l.moments.learn(known.x, l.work)
+	l.moments.learn(known.X, l.work)
 	l.moments.keepConstant(was.moments) // a column that begins to move would cost as much as its unit says
 	if err := l.begin(same); err != nil {
 		return false
@@ -89,18 +90,18 @@ func (l *Learner) affordable(known batch) bool {
 
 // withCompany returns the rows whose scores would be within the gate if all of them were in the pool, with all directions
 // Parzen: a new cluster may be far from μ in a direction that is Gaussian until C_G has seen it.
-func (l *Learner) withCompany(b batch) batch {
+func (l *Learner) withCompany(b pool.Batch) pool.Batch {
 	m, n := l.metric, len(l.metric.Active)
 	z, near := l.coordinates(b), 0.0
 	if l.cfg.NearCopies {
 		near = kernel.NearCopy * float64(n)
 	}
-	constant := 0.5*float64(n)*math.Log(2*math.Pi) - m.logVolume() + math.Log(float64(l.pool.len()))
+	constant := 0.5*float64(n)*math.Log(2*math.Pi) - m.logVolume() + math.Log(float64(l.pool.Len()))
 	var known []int
-	for i := range b.ids {
+	for i := range b.IDs {
 		sum, equal := 0.0, 0.0
-		for j := range b.ids {
-			if b.ids[i] == b.ids[j] || b.places[i].near(b.places[j], l.gap.rows) {
+		for j := range b.IDs {
+			if b.IDs[i] == b.IDs[j] || b.Places[i].Near(b.Places[j], l.gap.rows) {
 				continue
 			}
 			distance := 0.0
@@ -110,7 +111,7 @@ func (l *Learner) withCompany(b batch) batch {
 			}
 			if distance >= near {
 				sum += math.Exp(-0.5 * distance)
-			} else if !b.places[i].near(b.places[j], uint64(l.cfg.Minibatch)) {
+			} else if !b.Places[i].Near(b.Places[j], uint64(l.cfg.Minibatch)) {
 				equal++
 			}
 		}
@@ -121,19 +122,19 @@ func (l *Learner) withCompany(b batch) batch {
 			known = append(known, i)
 		}
 	}
-	return new(batch).pick(b, known, len(m.centre))
+	return new(pool.Batch).Pick(b, known, len(m.centre))
 }
 
 // coordinates returns Bᵀ(x−c) by the B of the last split.
-func (l *Learner) coordinates(b batch) []float64 {
+func (l *Learner) coordinates(b pool.Batch) []float64 {
 	m, d, n := l.metric, l.cfg.Dim, len(l.metric.Active)
-	centred, z := make([]float64, b.len()*n), make([]float64, b.len()*n)
-	for i := range b.ids {
+	centred, z := make([]float64, b.Len()*n), make([]float64, b.Len()*n)
+	for i := range b.IDs {
 		for j, k := range m.Active {
-			centred[i*n+j] = b.x[i*d+k] - m.centre[k]
+			centred[i*n+j] = b.X[i*d+k] - m.centre[k]
 		}
 	}
-	l.work.Product(z, n, linalg.Dense(centred, n), linalg.Dense(m.basis, n), b.len(), n, n, linalg.Set)
+	l.work.Product(z, n, linalg.Dense(centred, n), linalg.Dense(m.basis, n), b.Len(), n, n, linalg.Set)
 	return z
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
@@ -38,7 +39,7 @@ const (
 // hold is a stretch of rows of a series that are unusual.
 type hold struct {
 	series      uint64
-	rows        batch // the newest
+	rows        pool.Batch // the newest
 	count       uint64
 	clock       recent.Clock
 	first, last int64 // stamps, in ms; 0: none
@@ -47,13 +48,13 @@ type hold struct {
 // holds are those of a learner.
 type holds struct {
 	open    map[uint64]*hold
-	closed  []*hold // the last ones, in order
-	queue   batch   // rows that were accepted, and wait to be learnt
-	joins   batch   // the same, of few series among others
-	most    bool    // the last minibatch was held, for the most part
-	changed int     // acceptances that no Step has told
-	total   uint64  // rows that were held
-	dropped uint64  // of them, that were not learnt and never will be
+	closed  []*hold    // the last ones, in order
+	queue   pool.Batch // rows that were accepted, and wait to be learnt
+	joins   pool.Batch // the same, of few series among others
+	most    bool       // the last minibatch was held, for the most part
+	changed int        // acceptances that no Step has told
+	total   uint64     // rows that were held
+	dropped uint64     // of them, that were not learnt and never will be
 
 	spare  *hold             // whose memory is used again
 	leaves *recent.Evaluator // what was known of the last rows in the regime that is about to be left
@@ -69,7 +70,7 @@ func (h *holds) inOrder() []*hold {
 }
 
 // add holds a row.
-func (h *holds) add(series uint64, row batch, stamp int64) {
+func (h *holds) add(series uint64, row pool.Batch, stamp int64) {
 	one := h.open[series]
 	if one == nil {
 		if h.open == nil {
@@ -79,10 +80,10 @@ func (h *holds) add(series uint64, row batch, stamp int64) {
 			one = new(hold)
 		}
 		h.spare = nil
-		*one = hold{series: series, first: stamp, rows: batch{one.rows.x[:0], one.rows.ids[:0], one.rows.places[:0]}}
+		*one = hold{series: series, first: stamp, rows: one.rows.Part(0, 0, 0)}
 		h.open[series] = one
 	}
-	one.rows.append(row)
+	one.rows.Append(row)
 	one.count++
 	h.total++
 	if stamp != 0 {
@@ -103,20 +104,20 @@ func (h *holds) end(one *hold) {
 
 // reopen makes holds of a series that are over part of the one that is open: they are of what someone has seen as one.
 func (h *holds) reopen(one *hold, over []*hold) {
-	var rows batch
+	var rows pool.Batch
 	for _, o := range over {
-		rows.append(o.rows)
-		one.count += uint64(o.rows.len())
-		h.dropped -= uint64(o.rows.len())
+		rows.Append(o.rows)
+		one.count += uint64(o.rows.Len())
+		h.dropped -= uint64(o.rows.Len())
 		h.closed = slices.DeleteFunc(h.closed, func(c *hold) bool { return c == o })
 	}
-	rows.append(one.rows)
+	rows.Append(one.rows)
 	one.rows = rows
 }
 
 // bound drops the oldest rows of holds: at most so many of those that are open together, and as many of those that are over.
 func (h *holds) bound(most, d int) {
-	cut := func(rows *batch, most int) { rows.forget(max(0, rows.len()-most), d) }
+	cut := func(rows *pool.Batch, most int) { rows.Forget(max(0, rows.Len()-most), d) }
 	for _, one := range h.open {
 		cut(&one.rows, most/len(h.open))
 	}
@@ -128,12 +129,12 @@ func (h *holds) bound(most, d int) {
 }
 
 // holdSeries takes the rows of series that are held out of a minibatch, and adds rows that were accepted.
-func (l *Learner) holdSeries(b batch, kept []int, series []uint64, stamps []int64, s *Step) batch {
+func (l *Learner) holdSeries(b pool.Batch, kept []int, series []uint64, stamps []int64, s *Step) pool.Batch {
 	h, held := &l.unusual, l.recent.held
 	if l.metric == nil || l.cfg.Finite || !l.cfg.Drift || l.normal || len(held) == 0 {
 		return b
 	}
-	if h.queue.len() == 0 && l.warm.len() == 0 {
+	if h.queue.Len() == 0 && l.warm.Len() == 0 {
 		h.leaves = nil // what was accepted is known to the metric
 	}
 	if len(h.open) > 0 || slices.Contains(held, true) {
@@ -146,12 +147,12 @@ func (l *Learner) holdSeries(b batch, kept []int, series []uint64, stamps []int6
 		h.bound(l.cfg.Neighbours, l.cfg.Dim)
 	}
 	l.joinAccepted()
-	if h.queue.len() > 0 { // rows are learnt in their order
+	if h.queue.Len() > 0 { // rows are learnt in their order
 		d := l.cfg.Dim
-		h.queue.append(b)
-		n := min(h.queue.len(), 2*l.cfg.Minibatch)
-		b = batch{slices.Clone(h.queue.x[:n*d]), slices.Clone(h.queue.ids[:n]), slices.Clone(h.queue.places[:n])}
-		h.queue.forget(n, d)
+		h.queue.Append(b)
+		n := min(h.queue.Len(), 2*l.cfg.Minibatch)
+		b = h.queue.Part(0, n, d).Clone()
+		h.queue.Forget(n, d)
 	}
 	s.Accepted, h.changed = h.changed, 0
 	return b
@@ -175,17 +176,17 @@ func (l *Learner) endEvicted() {
 
 // apart is memory for rows that are not held.
 type apart struct {
-	let  batch
+	let  pool.Batch
 	rows []int
 	held int
-	last batch // rows that are held now
+	last pool.Batch // rows that are held now
 }
 
 // divide returns the rows of a minibatch that are not held. kept are the places of its rows among those that were handed in; nil: they are the same.
-func (l *Learner) divide(b batch, kept []int, series []uint64, stamps []int64) batch {
+func (l *Learner) divide(b pool.Batch, kept []int, series []uint64, stamps []int64) pool.Batch {
 	h, a, d := &l.unusual, &l.apart, l.cfg.Dim
-	a.rows, a.held, a.last = a.rows[:0], 0, batch{a.last.x[:0], a.last.ids[:0], a.last.places[:0]}
-	for i := range b.ids {
+	a.rows, a.held, a.last = a.rows[:0], 0, a.last.Part(0, 0, 0)
+	for i := range b.IDs {
 		at := i
 		if kept != nil {
 			at = kept[i]
@@ -197,28 +198,28 @@ func (l *Learner) divide(b batch, kept []int, series []uint64, stamps []int64) b
 			a.rows = append(a.rows, i)
 			continue
 		}
-		stamp, row := int64(0), batch{b.x[i*d : (i+1)*d], b.ids[i : i+1], b.places[i : i+1]}
+		stamp, row := int64(0), b.Part(i, i+1, d)
 		if stamps != nil {
 			stamp = stamps[at]
 		}
 		h.add(series[at], row, stamp)
-		a.last.append(row)
+		a.last.Append(row)
 		a.held++
 	}
-	return a.let.pick(b, a.rows, d)
+	return a.let.Pick(b, a.rows, d)
 }
 
 // joinAccepted lets accepted rows of few series enter the pool and the moments.
 func (l *Learner) joinAccepted() {
 	h := &l.unusual
-	if h.joins.len() == 0 {
+	if h.joins.Len() == 0 {
 		return
 	}
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.again(h.joins)
-	l.moments.learn(h.joins.x, l.work)
+	l.moments.learn(h.joins.X, l.work)
 	l.offerToPool(h.joins, l.kept)
-	h.joins = batch{}
+	h.joins = pool.Batch{}
 }
 
 // acceptOld accepts what has lasted for as long as a change must.
@@ -233,7 +234,7 @@ func (l *Learner) acceptOld() {
 	var old []*hold
 	whole := l.most(l.unusual.inOrder())
 	for _, one := range l.unusual.inOrder() {
-		if (l.lasts(one) || whole && one.count >= leastAccepted) && l.recent.learner.Unusual(one.rows.x) {
+		if (l.lasts(one) || whole && one.count >= leastAccepted) && l.recent.learner.Unusual(one.rows.X) {
 			old = append(old, one)
 		}
 	}
@@ -299,25 +300,25 @@ func (l *Learner) accept(all []*hold, reason string) {
 
 func stretches(all []*hold) (of []recent.Stretch) {
 	for _, one := range all {
-		of = append(of, recent.Stretch{Series: one.series, Rows: one.rows.x})
+		of = append(of, recent.Stretch{Series: one.series, Rows: one.rows.X})
 	}
 	return of
 }
 
 // released queues the rows of a hold that is over.
-func (l *Learner) released(one *hold, to *batch) {
+func (l *Learner) released(one *hold, to *pool.Batch) {
 	h := &l.unusual
 	if i := slices.Index(h.closed, one); i >= 0 {
-		h.dropped -= uint64(one.rows.len())
+		h.dropped -= uint64(one.rows.Len())
 		h.closed = slices.Delete(h.closed, i, i+1)
 	} else {
-		h.dropped += one.count - uint64(one.rows.len()) // for which there was no room
+		h.dropped += one.count - uint64(one.rows.Len()) // for which there was no room
 		delete(h.open, one.series)
 		if s := l.recent.series[one.series]; s != nil {
 			*s = recent.Series{}
 		}
 	}
-	to.append(one.rows)
+	to.Append(one.rows)
 	h.changed++
 }
 
@@ -344,10 +345,10 @@ func (l *Learner) regimeOfHeld(s *Step) {
 		if e != nil {
 			l.recent.learner.Return(one.series, e)
 		}
-		one.rows = batch{} // those of before were of another regime
+		one.rows = pool.Batch{} // those of before were of another regime
 		l.released(one, &h.queue)
 	}
-	h.queue.append(l.apart.last)
+	h.queue.Append(l.apart.last)
 }
 
 // Accept says that what a series has shown between two times is normal, as far as it was held: that is learnt. It returns how many rows of it. from and to are in ms since the
@@ -360,14 +361,14 @@ func (l *Learner) Accept(series uint64, from, to int64) (rows int) {
 	var over []*hold
 	for _, one := range h.closed {
 		if one.series == series && (to == 0 || one.first <= to) && (from == 0 || one.last == 0 || one.last >= from) {
-			over, rows = append(over, one), rows+one.rows.len()
+			over, rows = append(over, one), rows+one.rows.Len()
 		}
 	}
 	one := h.open[series]
 	switch {
 	case one != nil && (to == 0 || one.first <= to):
 		h.reopen(one, over)
-		rows = one.rows.len()
+		rows = one.rows.Len()
 		l.accept([]*hold{one}, recent.Accepted)
 	case len(over) > 0:
 		l.accept(over, "")
@@ -385,7 +386,7 @@ func (l *Learner) HeldSeries() (series int, rows uint64) { return len(l.unusual.
 // NotLearnt returns how many rows were held until they were usual again, and how many are held or wait to be learnt.
 func (l *Learner) NotLearnt() (dropped, waiting uint64) {
 	h := &l.unusual
-	waiting = uint64(h.queue.len() + h.joins.len())
+	waiting = uint64(h.queue.Len() + h.joins.Len())
 	for _, one := range h.open {
 		waiting += one.count
 	}
@@ -397,8 +398,8 @@ func (h *holds) write(w *state.Writer) {
 	w.U64(h.dropped)
 	w.Flag(h.most)
 	w.Count(h.changed)
-	h.queue.write(w)
-	h.joins.write(w)
+	h.queue.Write(w)
+	h.joins.Write(w)
 	writeEvaluator(w, h.leaves)
 	for _, all := range [][]*hold{h.inOrder(), h.closed} {
 		w.Count(len(all))
@@ -410,8 +411,8 @@ func (h *holds) write(w *state.Writer) {
 
 func (h *holds) read(r *reader, dim int) {
 	h.total, h.dropped, h.most, h.changed = r.U64(), r.U64(), r.Flag(), int(r.U64())
-	h.queue, h.joins = readBatch(r), readBatch(r)
-	if r.Err == nil && !(h.queue.valid(dim) && h.joins.valid(dim)) {
+	h.queue, h.joins = pool.ReadBatch(&r.Reader, !r.first()), pool.ReadBatch(&r.Reader, !r.first())
+	if r.Err == nil && !(h.queue.Valid(dim) && h.joins.Valid(dim)) {
 		r.Err = errors.New("accepted rows and identities differ in number")
 	}
 	h.leaves = readEvaluator(r, dim)
@@ -448,14 +449,14 @@ func (h *hold) write(w *state.Writer) {
 	for _, v := range []uint64{h.series, h.count, uint64(h.first), uint64(h.last), uint64(c.Largest), uint64(c.Ahead), uint64(c.Behind), uint64(c.All), uint64(c.Elapsed)} {
 		w.U64(v)
 	}
-	h.rows.write(w)
+	h.rows.Write(w)
 }
 
 func readHold(r *reader, dim int) *hold {
 	h := &hold{series: r.U64(), count: r.U64(), first: int64(r.U64()), last: int64(r.U64())}
 	c := &h.clock
 	c.Largest, c.Ahead, c.Behind, c.All, c.Elapsed = int64(r.U64()), int64(r.U64()), int(r.U64()), int64(r.U64()), int64(r.U64())
-	if h.rows = readBatch(r); r.Err == nil && !h.rows.valid(dim) {
+	if h.rows = pool.ReadBatch(&r.Reader, !r.first()); r.Err == nil && !h.rows.Valid(dim) {
 		r.Err = errors.New("rows and identities of a hold differ in number")
 	}
 	return h

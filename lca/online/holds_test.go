@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
@@ -68,9 +69,9 @@ func (f *fleet) learn(rows int, moved float64) {
 		}
 		f.told, f.held, f.learnt = f.told+s.Accepted, f.held+s.Held, f.learnt+s.Learnt
 		h := &f.l.unusual
-		all := h.queue.len()
+		all := h.queue.Len()
 		for _, one := range append(h.inOrder(), h.closed...) {
-			all += one.rows.len()
+			all += one.rows.Len()
 		}
 		if all > 3*f.l.cfg.Neighbours {
 			f.t.Fatalf("%d rows are kept", all)
@@ -258,8 +259,8 @@ func TestAcceptedInPieces(t *testing.T) {
 	rows := f.l.Accept(0, from, 0)
 	h := &f.l.unusual
 	dropped, waiting := f.l.NotLearnt()
-	if _, held := f.l.HeldSeries(); rows < 450 || h.queue.len() != rows || h.joins.len() > 0 || len(h.open) > 0 || dropped+waiting != held {
-		t.Errorf("%d rows accepted, of which %d are what the stream is now; %d dropped, %d wait, %d held", rows, h.queue.len(), dropped, waiting, held)
+	if _, held := f.l.HeldSeries(); rows < 450 || h.queue.Len() != rows || h.joins.Len() > 0 || len(h.open) > 0 || dropped+waiting != held {
+		t.Errorf("%d rows accepted, of which %d are what the stream is now; %d dropped, %d wait, %d held", rows, h.queue.Len(), dropped, waiting, held)
 	}
 	if e := f.l.recent.evaluator(); len(e.Accepted) != 1 || e.Turn != 1 {
 		t.Errorf("accepted %+v", e.Accepted)
@@ -321,7 +322,7 @@ func TestKnownRowsBringNothingBack(t *testing.T) {
 		t.Fatal("the current regime cannot be kept")
 	}
 	f.l.former.regimes = append(f.l.former.regimes, same)
-	f.l.apart.last, f.l.unusual.most = new(batch).sample(f.l.pool.batch(), 100, 0, f.l.cfg.Dim), true
+	f.l.apart.last, f.l.unusual.most = new(pool.Batch).Sample(f.l.pool.Batch(), 100, 0, f.l.cfg.Dim), true
 	var s Step
 	f.l.regimeOfHeld(&s)
 	if s.Alarm != AlarmNone || len(f.l.former.regimes) != 1 {

@@ -119,8 +119,8 @@ func TestNextPass(t *testing.T) {
 		t.Errorf("%d rows are given up, %d are still set aside", released, l.Quarantined())
 	}
 	feed(t, l, x, c.Minibatch)
-	for i, id := range l.pool.slots.ids {
-		if at := l.pool.places[i].at; at != uint64(slices.Index(sequence(0, rows), id)) {
+	for i, id := range l.pool.IDs() {
+		if at := l.pool.Places[i].At; at != uint64(slices.Index(sequence(0, rows), id)) {
 			t.Fatalf("row %d of the set is at place %d in time", slices.Index(sequence(0, rows), id), at)
 		}
 	}

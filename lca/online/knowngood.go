@@ -3,6 +3,8 @@ package online
 import (
 	"math"
 	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 const (
@@ -36,7 +38,7 @@ func (l *Learner) keepsKnown() bool {
 }
 
 // refusedLately returns the rows that were refused last.
-func (l *Learner) refusedLately() *batch {
+func (l *Learner) refusedLately() *pool.Batch {
 	if l.keepsKnown() {
 		return &l.held
 	}
@@ -44,31 +46,31 @@ func (l *Learner) refusedLately() *batch {
 }
 
 // noteRefused keeps a minibatch that was refused, or of which most rows were. Others outweigh it in time.
-func (l *Learner) noteRefused(b batch, refused bool) {
+func (l *Learner) noteRefused(b pool.Batch, refused bool) {
 	if !l.keepsKnown() {
 		return
 	}
 	most, d := l.cfg.driftRows(), l.cfg.Dim
 	if !refused {
-		l.held.forget(min((b.len()+outweighs-1)/outweighs, l.held.len()), d)
+		l.held.Forget(min((b.Len()+outweighs-1)/outweighs, l.held.Len()), d)
 		return
 	}
-	if l.held.append(b); l.held.len() > 2*most { // seldom, because it copies them
-		l.held.forget(l.held.len()-most, d)
+	if l.held.Append(b); l.held.Len() > 2*most { // seldom, because it copies them
+		l.held.Forget(l.held.Len()-most, d)
 	}
 }
 
 // knownReturns tries the regimes that are kept on the last rows, which were refused, and makes the best one current if it knows them.
-func (l *Learner) knownReturns(all batch) bool {
-	missing, d := max(0, knownRows-all.len()), l.cfg.Dim
+func (l *Learner) knownReturns(all pool.Batch) bool {
+	missing, d := max(0, knownRows-all.Len()), l.cfg.Dim
 	kept := l.former.regimes
-	if !l.keepsKnown() || len(kept) == 0 || missing > l.held.len() {
+	if !l.keepsKnown() || len(kept) == 0 || missing > l.held.Len() {
 		return false
 	}
 	recent := all
-	if first := l.held.len() - missing; missing > 0 {
-		recent = batch{slices.Clone(l.held.x[first*d:]), slices.Clone(l.held.ids[first:]), slices.Clone(l.held.places[first:])}
-		recent.append(all)
+	if first := l.held.Len() - missing; missing > 0 {
+		recent = l.held.Part(first, l.held.Len(), d).Clone()
+		recent.Append(all)
 	}
 	stuckFor := l.stuckFor
 	best := l.bestFormer(math.Inf(1), func() (float64, bool) { return l.recognises(recent, all, stuckFor) })
@@ -87,7 +89,7 @@ func (l *Learner) knownReturns(all batch) bool {
 	l.setRegime(back.regime)
 	l.counts.Since = back.since
 	l.choice.drop()
-	l.held, l.tailNeed = batch{}, 0
+	l.held, l.tailNeed = pool.Batch{}, 0
 	if l.former.regimes = kept[:1:1]; best == 0 {
 		l.keepThis()
 	}
@@ -98,13 +100,13 @@ func (l *Learner) knownReturns(all batch) bool {
 
 // recognises reports whether the current regime knows rows that another has refused, and their NLL. The last of them, which by the other are stuck for that
 // number of rows, must not be by this one.
-func (l *Learner) recognises(recent, last batch, stuckFor uint64) (nll float64, ok bool) {
+func (l *Learner) recognises(recent, last pool.Batch, stuckFor uint64) (nll float64, ok bool) {
 	var s Step
 	l.estimator.load(l.pool, l.metric, l.work)
 	b, m, far := l.judge(recent, &s)
 	stuck, _ := l.isStuck(last, stuckFor)
 	ok = !stuck && !l.drift.quiet.measure(l, b, m) && m.Rows+m.Atoms > 0
-	ok = ok && float64(far) <= knownRefused*float64(recent.len())
+	ok = ok && float64(far) <= knownRefused*float64(recent.Len())
 	return s.NLL, ok && (l.drift.nll.z(s.NLL) <= formerSurely || s.NLL <= l.drift.nll.mean+knownNats)
 }
 
@@ -127,17 +129,17 @@ func (l *Learner) keepKnown(before uint64) {
 
 // stillKnows reports whether the current regime knows the rows that a former one knows.
 func (l *Learner) stillKnows(kept *former) bool {
-	known := new(batch).sample(kept.pool.batch(), gateRows, 0, l.cfg.Dim)
+	known := new(pool.Batch).Sample(kept.pool.Batch(), gateRows, 0, l.cfg.Dim)
 	far, now := l.refused(known), slices.Clone(l.score(known))
 	l.swap(kept)
 	farBefore := l.refused(known)
 	cost, _, _ := differences(now, l.score(known))
 	l.swap(kept)
-	return float64(far-farBefore) <= forgottenShare*float64(known.len()) && !(cost > forgottenNats)
+	return float64(far-farBefore) <= forgottenShare*float64(known.Len()) && !(cost > forgottenNats)
 }
 
 // refused returns how many rows are far from what the current regime knows.
-func (l *Learner) refused(b batch) (far int) {
+func (l *Learner) refused(b pool.Batch) (far int) {
 	l.estimator.load(l.pool, l.metric, l.work)
 	_, _, far = l.judge(b, new(Step))
 	return far

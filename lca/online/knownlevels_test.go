@@ -89,7 +89,7 @@ func TestHeldIsOfDriftOff(t *testing.T) {
 	m := newMachine(t, 1, 3, .3, func(c *Config) { c.Neighbours, c.Drift = 500, false })
 	m.learn(3000, m.next)
 	m.learn(500, m.at([]float64{40, 0, 0}, 1))
-	if m.l.held.len() == 0 {
+	if m.l.held.Len() == 0 {
 		t.Fatal("no row that was refused is held")
 	}
 	on := m.l.asked
@@ -98,8 +98,8 @@ func TestHeldIsOfDriftOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := l.UnmarshalBinary(stateOf(t, m.l)); err != nil || l.held.len() > 0 {
-		t.Errorf("%d rows are held: %v", l.held.len(), err)
+	if err := l.UnmarshalBinary(stateOf(t, m.l)); err != nil || l.held.Len() > 0 {
+		t.Errorf("%d rows are held: %v", l.held.Len(), err)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
@@ -127,7 +128,7 @@ func (r *lastRows) of(id uint64, dim int) *recent.Series {
 	if s != nil {
 		return s
 	}
-	i, _ := slices.BinarySearchFunc(r.kept, mix(id), func(kept, hash uint64) int { return cmp.Compare(mix(kept), hash) })
+	i, _ := slices.BinarySearchFunc(r.kept, pool.Mix(id), func(kept, hash uint64) int { return cmp.Compare(pool.Mix(kept), hash) })
 	if most := seriesLimit(dim); len(r.kept) >= most {
 		if i == most {
 			return nil

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
@@ -112,7 +113,7 @@ func seriesLearner(t *testing.T, dim int, on bool) (l *Learner, learn func(l *Le
 			n := min(50, len(series))
 			ids := make([]uint64, n)
 			for i := range ids {
-				ids[i] = mix(math.Float64bits(x[i*dim]) + series[i])
+				ids[i] = pool.Mix(math.Float64bits(x[i*dim]) + series[i])
 			}
 			if _, err := l.LearnSeries(mat.NewDense(n, dim, x[:n*dim]), ids, make([]int32, n), series[:n], nil); err != nil {
 				t.Fatal(err)
@@ -140,7 +141,7 @@ func TestSeriesOfLeastHash(t *testing.T) {
 		x[i] = rng.NormFloat64()
 	}
 	for i := range series {
-		series[i] = mix(uint64(rng.IntN(all)))
+		series[i] = pool.Mix(uint64(rng.IntN(all)))
 	}
 	half := 50 * (len(series) / 100)
 	learn(l, x[:half*dim], series[:half])
@@ -154,7 +155,7 @@ func TestSeriesOfLeastHash(t *testing.T) {
 		t.Error("a restart has changed what is learnt")
 	}
 	want := slices.Clone(series)
-	slices.SortFunc(want, func(a, b uint64) int { return cmp.Compare(mix(a), mix(b)) })
+	slices.SortFunc(want, func(a, b uint64) int { return cmp.Compare(pool.Mix(a), pool.Mix(b)) })
 	want = slices.Compact(want)[:mostSeries]
 	if !slices.Equal(l.recent.kept, want) || len(l.recent.series) != mostSeries {
 		t.Errorf("%d series are kept, %d wanted", len(l.recent.series), mostSeries)

@@ -11,6 +11,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
@@ -39,11 +40,11 @@ type Learner struct {
 	regime         // the current one
 	former formers // those before it
 
-	wanted   int     // rows that a first model takes, or any, where a set ended before it had one (warmup.go); 0: none did
-	warm     batch   // collected rows: of the warm-up, or in quarantine (restart.go)
-	clocks   clocks  // rows seen of each partition
-	held     batch   // refused rows (held.go)
-	tailNeed float64 // share of the last rows that need the stream's tails to pass the gate (gate.go)
+	wanted   int         // rows that a first model takes, or any, where a set ended before it had one (warmup.go); 0: none did
+	warm     pool.Batch  // collected rows: of the warm-up, or in quarantine (restart.go)
+	clocks   pool.Clocks // rows seen of each partition
+	held     pool.Batch  // refused rows (held.go)
+	tailNeed float64     // share of the last rows that need the stream's tails to pass the gate (gate.go)
 	lockout  lockout
 	choice   choice
 	counts   counts
@@ -63,10 +64,10 @@ type buffers struct {
 	m1, m2, global   []float64
 	rows             []float64
 	ids, series      []uint64
-	places           []place
-	inside, sifted   batch
+	places           []pool.Place
+	inside, sifted   pool.Batch
 	apart            apart
-	inTime           inTime
+	inTime           pool.Near
 	kept, moved      []int  // rows of the last minibatch that was judged: those that are left, and those in which a constant column has moved
 	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
 	outside          []bool // those that a gate by distance refuses over the Gaussian directions
@@ -112,7 +113,7 @@ func NewLearner(c Config) (*Learner, error) {
 func emptyRegime(c Config) regime {
 	return regime{
 		settings: c.recipe(),
-		pool:     newPool(c.Pool, c.Neighbours, c.Dim, c.Seed),
+		pool:     pool.New(c.Pool, c.Neighbours, c.Dim, c.Seed),
 		moments:  newRunningMoments(c.momentsMemory(), c.Dim),
 		cl:       make([]float64, c.Dim*c.Dim),
 		gap:      newTimeGap(c),
@@ -146,12 +147,12 @@ func (l *Learner) LearnSeries(x *mat.Dense, ids []uint64, partitions []int32, se
 	series = l.seriesOf(series, partitions, n)
 	l.recent.learn(rows, series, l.cfg.Dim)
 	var kept []int
-	if b.len() < n {
+	if b.Len() < n {
 		kept = l.kept
 	}
 	b = l.holdSeries(b, kept, series, stamps, &s)
 	switch {
-	case b.len() == 0:
+	case b.Len() == 0:
 		l.counts.Gated += uint64(s.Gated)
 		l.counts.count(s.Alarm)
 		return s, nil
@@ -173,28 +174,28 @@ func (l *Learner) SkipSeries(x *mat.Dense, rows int, series []uint64) {
 }
 
 // learn is one stochastic EM step, or more while the stream is young.
-func (l *Learner) learn(all batch, s Step) (Step, error) {
+func (l *Learner) learn(all pool.Batch, s Step) (Step, error) {
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.reviseGate()
 	b, m, far := l.judge(all, &s)
 	l.tailNeed = l.tail.need
-	anomalous := l.isAnomalous(b, m, far, all.len(), &s)
-	if l.lockout.tripped && !anomalous && !s.Opened && !l.cfg.Finite && 2*far <= all.len() {
+	anomalous := l.isAnomalous(b, m, far, all.Len(), &s)
+	if l.lockout.tripped && !anomalous && !s.Opened && !l.cfg.Finite && 2*far <= all.Len() {
 		l.lockout = lockout{} // it is over: the current metric knows the rows
 	}
 	anomalous = anomalous || l.lockout.tripped
-	refused := anomalous || l.keepsKnown() && 2*far > all.len()
+	refused := anomalous || l.keepsKnown() && 2*far > all.Len()
 	if refused || s.Opened || l.beganLately() {
-		waiting := l.warm.len()
+		waiting := l.warm.Len()
 		below := math.Inf(1)
 		if !anomalous && !s.Opened {
 			below = s.NLL - formerLately
 		}
 		switch {
-		case l.cfg.Drift && l.regimeReturns(all, waiting+all.len() >= l.patience(), below):
+		case l.cfg.Drift && l.regimeReturns(all, waiting+all.Len() >= l.patience(), below):
 			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
 			b, m, far = l.judge(all, &s)
-		case (2*far > all.len() || l.stuckFor == 0 && !l.manyFar(far, all.len())) && l.knownReturns(all): // rows that are far, or quiet
+		case (2*far > all.Len() || l.stuckFor == 0 && !l.manyFar(far, all.Len())) && l.knownReturns(all): // rows that are far, or quiet
 			s.Alarm, s.Alone, refused = AlarmRegimeReturned, 0, false
 			b, m, far = l.judge(all, &s)
 		case anomalous:
@@ -207,14 +208,14 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 		}
 	}
 	l.noteRefused(all, refused)
-	l.acceptNormal(far, b.len(), &s)
+	l.acceptNormal(far, b.Len(), &s)
 	s.PassRows = l.cfg.memory(l.counts.Since, l.gap.rows)
 	s.Discount, s.Steps = l.cfg.discount(m.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
 	s.Copies = m.Copies
 	l.holdMoved(all)
 	b, m = l.dropGated(b, m)
 	s.Learnt = m.Rows + m.Atoms
-	s.Gated += all.len() - b.len()
+	s.Gated += all.Len() - b.Len()
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, l.work)
 	}
@@ -223,9 +224,9 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 			return Step{}, err
 		}
 	}
-	held := l.pool.len()
+	held := l.pool.Len()
 	s.Entered = l.offerToPool(b, l.kept)
-	l.moments.learn(b.x, l.work)
+	l.moments.learn(b.X, l.work)
 	s.Entered += l.admitHeld()
 	var err error
 	if s.Eigen, err = l.updateMetric(1 - s.Discount); err != nil {
@@ -238,7 +239,7 @@ func (l *Learner) learn(all batch, s Step) (Step, error) {
 }
 
 // follow does what follows once a minibatch has been learnt. before is counts.Since without it, and held the pool's rows.
-func (l *Learner) follow(b batch, before uint64, held int, s Step) (Step, error) {
+func (l *Learner) follow(b pool.Batch, before uint64, held int, s Step) (Step, error) {
 	err := l.replayPool(before, &s)
 	if err == nil {
 		err = l.stepChoice(b, before, held, &s)
@@ -253,27 +254,27 @@ func (l *Learner) follow(b batch, before uint64, held int, s Step) (Step, error)
 
 // judge runs the E-step of a minibatch under the current metric, which must be loaded, and sets the prequential figures
 // of s. b are the rows that a gate by C_G lets pass, and far is the number of rows that are far from what was learnt.
-func (l *Learner) judge(all batch, s *Step) (b batch, m *kernel.Moments, far int) {
+func (l *Learner) judge(all pool.Batch, s *Step) (b pool.Batch, m *kernel.Moments, far int) {
 	l.closed = false
 	if l.gatesByDistance() {
 		l.measureTail()
 	}
 	b = l.inliers(all)
-	m, far = l.eStep(b, all.len()-b.len())
-	if s.Opened = l.opensGate(far, all.len()); s.Opened {
+	m, far = l.eStep(b, all.Len()-b.Len())
+	if s.Opened = l.opensGate(far, all.Len()); s.Opened {
 		b = all
-		l.estimator.project(b.x, l.moments.mean)
+		l.estimator.project(b.X, l.moments.mean)
 		m = l.estimator.update(l.exclusion(b))
 	} else {
 		l.closeGate(m)
 	}
-	l.evaluate(m, b.x, s)
+	l.evaluate(m, b.X, s)
 	return b, m, far
 }
 
 // eStep runs the E-step, and counts the rows that are far from what was learnt: those that the gate refuses, and with a
 // gate in kernel widths those beyond kernel.FarLimit.
-func (l *Learner) eStep(b batch, outliers int) (m *kernel.Moments, far int) {
+func (l *Learner) eStep(b pool.Batch, outliers int) (m *kernel.Moments, far int) {
 	ex := l.exclusion(b)
 	ex.Gate = l.cfg.kernelGate()
 	m = l.estimator.update(ex)
@@ -283,16 +284,16 @@ func (l *Learner) eStep(b batch, outliers int) (m *kernel.Moments, far int) {
 // exclusion says which pairs of a row and a neighbour are not admissible: the same record, rows that are near in
 // time (timegap.go), and near copies unless the data is discrete. Each would draw the kernel to width 0, and ν could
 // not prevent it, because it is not part of the average.
-func (l *Learner) exclusion(b batch) kernel.Exclusion {
+func (l *Learner) exclusion(b pool.Batch) kernel.Exclusion {
 	l.starts, l.excluded = append(l.starts[:0], 0), l.excluded[:0]
-	for _, id := range b.ids {
-		if s := l.pool.slots.slot(id); s >= 0 {
+	for _, id := range b.IDs {
+		if s := l.pool.Slot(id); s >= 0 {
 			l.excluded = append(l.excluded, s)
 		}
 		l.starts = append(l.starts, int32(len(l.excluded)))
 	}
 	ex := kernel.Exclusion{Start: l.starts, Index: l.excluded, Gate: math.Inf(1)}
-	ex.Order, ex.Window = l.inTime.windows(l.pool.places, b.places, l.gap.rows)
+	ex.Order, ex.Window = l.inTime.Windows(l.pool.Places, b.Places, l.gap.rows)
 	if l.cfg.NearCopies && l.metric.parzen > 0 { // without a kernel no pair can draw it to width 0
 		ex.NearCopy, ex.Atom = kernel.NearCopy*float64(len(l.metric.Active)), kernel.AtomCopies
 	}
@@ -300,18 +301,18 @@ func (l *Learner) exclusion(b batch) kernel.Exclusion {
 }
 
 // dropGated returns the rows that the gate let pass, and their E-step.
-func (l *Learner) dropGated(b batch, m *kernel.Moments) (batch, *kernel.Moments) {
+func (l *Learner) dropGated(b pool.Batch, m *kernel.Moments) (pool.Batch, *kernel.Moments) {
 	l.kept = l.kept[:0]
-	for i := range b.ids {
+	for i := range b.IDs {
 		if m.Used[i] || m.Admissible[i] == 0 {
 			l.kept = append(l.kept, i)
 		}
 	}
-	if len(l.kept) == b.len() {
+	if len(l.kept) == b.Len() {
 		return b, m
 	}
 	l.hold(b, l.kept)
-	b = l.sifted.pick(b, l.kept, l.cfg.Dim)
+	b = l.sifted.Pick(b, l.kept, l.cfg.Dim)
 	if !l.closed {
 		return b, m // a gate in kernel widths has left the others out of the moments
 	}
@@ -319,7 +320,7 @@ func (l *Learner) dropGated(b batch, m *kernel.Moments) (batch, *kernel.Moments)
 }
 
 // repeatStep is another EM step with the same rows, under the metric that has just learnt them.
-func (l *Learner) repeatStep(b batch, s *Step) error {
+func (l *Learner) repeatStep(b pool.Batch, s *Step) error {
 	if _, err := l.updateMetric(1 - s.Discount); err != nil {
 		return err
 	}
@@ -333,10 +334,10 @@ func (l *Learner) repeatStep(b batch, s *Step) error {
 }
 
 // again is the E-step for some of the rows, or under another metric.
-func (l *Learner) again(b batch) *kernel.Moments {
-	l.estimator.project(b.x, l.moments.mean)
+func (l *Learner) again(b pool.Batch) *kernel.Moments {
+	l.estimator.project(b.X, l.moments.mean)
 	l.kept = l.kept[:0]
-	for i := range b.ids {
+	for i := range b.IDs {
 		l.kept = append(l.kept, i)
 	}
 	return l.estimator.update(l.exclusion(b))
@@ -344,14 +345,14 @@ func (l *Learner) again(b batch) *kernel.Moments {
 
 // offerToPool offers rows to the pool and returns how many entered. placed are their indices among the rows that the
 // estimator has projected; nil before the first metric.
-func (l *Learner) offerToPool(b batch, placed []int) (entered int) {
+func (l *Learner) offerToPool(b pool.Batch, placed []int) (entered int) {
 	d := l.cfg.Dim
-	for i, id := range b.ids {
-		slot := l.pool.offer(id)
+	for i, id := range b.IDs {
+		slot := l.pool.Offer(id)
 		if slot < 0 {
 			continue
 		}
-		l.pool.put(slot, id, b.places[i], b.x[i*d:(i+1)*d])
+		l.pool.Put(slot, id, b.Places[i], b.X[i*d:(i+1)*d])
 		if placed != nil {
 			l.estimator.replace(slot, placed[i])
 		}
@@ -363,7 +364,7 @@ func (l *Learner) offerToPool(b batch, placed []int) (entered int) {
 // updateCounters adds a step to the counters and running means.
 func (l *Learner) updateCounters(s *Step) {
 	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
-	s.Pool, s.Ridged = l.pool.len(), l.metric.ridged
+	s.Pool, s.Ridged = l.pool.Len(), l.metric.ridged
 	c := &l.counts
 	c.Learnt += uint64(s.Learnt)
 	c.Since += uint64(s.Learnt)
@@ -428,10 +429,10 @@ func (l *Learner) Waiting() (w Waiting, waits bool) {
 	case l.metric != nil && l.counts.Minibatches > 0:
 		return Waiting{}, false
 	case l.metric != nil: // the next minibatch is the first update
-		n := l.pool.len()
+		n := l.pool.Len()
 		return Waiting{Rows: n, Wanted: n + 1}, true
 	}
-	w = Waiting{Rows: l.warm.len(), Wanted: l.warmupWanted()}
+	w = Waiting{Rows: l.warm.Len(), Wanted: l.warmupWanted()}
 	if l.wanted > 0 { // the set has ended
 		w.Wanted = l.wanted
 	} else if w.Wanted > l.cfg.warmupRows() {
@@ -479,19 +480,19 @@ func (r *running) add(s *Step) {
 // the former part.
 func (l *Learner) join(s Step) (Step, error) {
 	b, compared := l.warm, l.choice.began > 0
-	l.warm, l.lockout = batch{}, lockout{}
+	l.warm, l.lockout = pool.Batch{}, lockout{}
 	l.choice.drop() // its candidates know only the former part
-	l.moments.learn(b.x, l.work)
-	s.Entered, s.Joined, s.Learnt = l.offerToPool(b, nil), b.len(), b.len()
+	l.moments.learn(b.X, l.work)
+	s.Entered, s.Joined, s.Learnt = l.offerToPool(b, nil), b.Len(), b.Len()
 	l.renewEstimator() // it knows the former rows of the pool
 	if err := l.startFromGlobal(); err != nil {
 		return Step{}, err
 	}
-	if _, err := l.convergeOnPool(l.pool.batch(), &s); err != nil {
+	if _, err := l.convergeOnPool(l.pool.Batch(), &s); err != nil {
 		return Step{}, err
 	}
 	l.drift = drift{}
-	l.insideGate(new(batch).sample(l.pool.batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
+	l.insideGate(new(pool.Batch).Sample(l.pool.Batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
 	l.renewEstimator()
 	l.updateCounters(&s)
 	if compared {
@@ -504,7 +505,7 @@ func (l *Learner) join(s Step) (Step, error) {
 // an unfinished change is given up, because the first rows do not follow the last ones. It returns how many rows that were.
 func (l *Learner) NextPass() (released int) {
 	if l.metric == nil {
-		l.warm = batch{} // they come again
+		l.warm = pool.Batch{} // they come again
 	}
 	released = l.release(l.Quarantined())
 	l.clocks, l.gap.tracks = nil, nil
@@ -518,7 +519,7 @@ func (l *Learner) Quarantined() int {
 	if l.metric == nil { // the warm-up's
 		return 0
 	}
-	return l.warm.len()
+	return l.warm.Len()
 }
 
 // Frozen is what a learner has learnt up to one row. The learner may go on meanwhile: with many columns a model takes as
@@ -536,14 +537,14 @@ func (l *Learner) Freeze() (*Frozen, error) {
 	}
 	m := &lca.Model{
 		Dim: l.cfg.Dim, Mean: slices.Clone(l.moments.mean),
-		Neighbours: make([]float32, len(l.pool.rows)),
+		Neighbours: make([]float32, len(l.pool.Rows)),
 		Kind:       l.cfg.Kind, Metric: l.cfg.Metric, Kernel: l.cfg.Kernel, DOF: l.cfg.DOF,
 		Recent: l.recent.evaluator(),
 		Info:   l.info(),
 	}
-	for i := 0; i < len(l.pool.rows); i += m.Dim {
+	for i := 0; i < len(l.pool.Rows); i += m.Dim {
 		for k, mean := range m.Mean {
-			m.Neighbours[i+k] = float32(l.pool.rows[i+k] - mean)
+			m.Neighbours[i+k] = float32(l.pool.Rows[i+k] - mean)
 		}
 	}
 	return &Frozen{l.frozen(), m}, nil
@@ -553,7 +554,7 @@ func (l *Learner) Freeze() (*Frozen, error) {
 func (l *Learner) frozen() *Learner {
 	was := l.metric
 	return &Learner{cfg: l.cfg, family: l.family, regime: regime{
-		pool:    &pool{slots: identities{ids: slices.Clone(l.pool.slots.ids)}, places: slices.Clone(l.pool.places)},
+		pool:    l.pool.Rowless(),
 		moments: l.moments.clone(),
 		cl:      slices.Clone(l.cl),
 		metric: &metricState{

@@ -118,7 +118,7 @@ func (l *Learner) previousParzen() int {
 }
 
 // poolShare is the share of the pool that holds rows.
-func (l *Learner) poolShare() float64 { return float64(l.pool.len()) / float64(l.cfg.Neighbours) }
+func (l *Learner) poolShare() float64 { return float64(l.pool.Len()) / float64(l.cfg.Neighbours) }
 
 // splitAfter returns the rule by which d_P follows a previous one, or Auto.
 func (l *Learner) splitAfter(previous int) func(e []float64) int {
@@ -223,7 +223,7 @@ func (m *metricState) startSpan(l *Learner) {
 	m.projectNu(l)
 	m.centre = linalg.Resize(m.centre, l.cfg.Dim)
 	l.offset = linalg.Resize(l.offset, l.cfg.Dim)
-	prop1.Mean(m.centre, l.offset, l.pool.rows, l.cfg.Dim)
+	prop1.Mean(m.centre, l.offset, l.pool.Rows, l.cfg.Dim)
 }
 
 // resume sets what follows from a state that was read.

@@ -7,6 +7,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // A row with a larger squared Mahalanobis distance per direction, 10,000 standard deviations in the root mean square, is outside of what
@@ -77,11 +78,11 @@ func (l *Learner) judgeSet() {
 	if independent < float64(judgedRowsPerColumn*n) {
 		return
 	}
-	b := new(batch).sample(l.pool.batch(), judgedRows, 0, l.cfg.Dim)
+	b := new(pool.Batch).Sample(l.pool.Batch(), judgedRows, 0, l.cfg.Dim)
 	l.estimator.load(l.pool, l.metric, l.work)
-	l.estimator.project(b.x, l.moments.mean)
+	l.estimator.project(b.X, l.moments.mean)
 	m := l.estimator.update(l.exclusion(b))
-	scores, half, squares := l.densities(m), l.estimator.halfSquares(), l.family.mahalanobis(l, b.x)
+	scores, half, squares := l.densities(m), l.estimator.halfSquares(), l.family.mahalanobis(l, b.X)
 	w, all := 1/independent, float64(n)
 	constant := 0.5*all*math.Log(2*math.Pi) + prop1.LogDiagonal(l.metric.gaussian, n)
 	var r running
@@ -95,7 +96,7 @@ func (l *Learner) judgeSet() {
 		r.Effective += m.Effective[i]
 	}
 	if r.Weight > 0 {
-		r.NLL, r.GaussianNLL, r.Effective = r.NLL/r.Weight+l.ownNumbers()/min(independent, float64(l.pool.len())), r.GaussianNLL/r.Weight, r.Effective/r.Weight
+		r.NLL, r.GaussianNLL, r.Effective = r.NLL/r.Weight+l.ownNumbers()/min(independent, float64(l.pool.Len())), r.GaussianNLL/r.Weight, r.Effective/r.Weight
 		l.running = r
 	}
 }

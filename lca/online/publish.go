@@ -51,7 +51,7 @@ func (l *Learner) FreezeYoung() (*Frozen, error) {
 // toTarget corrects the width of a C_L from the pool's rows to Config.TargetRows. The split must have been found before: by a
 // narrower C_L, directions of noise would be Parzen.
 func (l *Learner) toTarget(cl []float64, parzen int) {
-	factor := prop1.WidthFactor(l.pool.len(), l.cfg.TargetRows, parzen)
+	factor := prop1.WidthFactor(l.pool.Len(), l.cfg.TargetRows, parzen)
 	for k := range cl {
 		cl[k] *= factor
 	}
@@ -64,7 +64,7 @@ func (l *Learner) admissible() lca.Admissible {
 	if l.usesScores() {
 		a.Limit = l.gate.limit
 	}
-	if order, window := l.inTime.windows(l.pool.places, l.pool.places, l.gap.rows); window != nil {
+	if order, window := l.inTime.Windows(l.pool.Places, l.pool.Places, l.gap.rows); window != nil {
 		a.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
 	}
 	return a

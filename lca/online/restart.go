@@ -6,6 +6,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // A minibatch is anomalous if more than a tenth of its rows are far from all neighbours (gate.go), or if its NLL is far
@@ -26,7 +27,7 @@ import (
 // anomalous. A change that is believed is another part of the set, and joins the rest (learner.go).
 
 // isAnomalous says whether a minibatch differs from the recent ones; it sets s.Z.
-func (l *Learner) isAnomalous(b batch, m *kernel.Moments, far, rows int, s *Step) bool {
+func (l *Learner) isAnomalous(b pool.Batch, m *kernel.Moments, far, rows int, s *Step) bool {
 	switch {
 	case s.Opened:
 		return false
@@ -73,12 +74,12 @@ func (l *Learner) acceptNormal(far, rows int, s *Step) {
 			l.drift.quiet.observe(l.metric.Active)
 		}
 	}
-	s.Released += l.release(min(rows, l.warm.len()))
+	s.Released += l.release(min(rows, l.warm.Len()))
 }
 
 // release drops the oldest rows in quarantine, which are never learnt.
 func (l *Learner) release(rows int) int {
-	l.warm.forget(rows, l.cfg.Dim)
+	l.warm.Forget(rows, l.cfg.Dim)
 	l.counts.Gated += uint64(rows)
 	return rows
 }
@@ -96,38 +97,38 @@ func (l *Learner) patience() int {
 }
 
 // quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
-func (l *Learner) quarantine(b batch, s Step) (Step, error) {
+func (l *Learner) quarantine(b pool.Batch, s Step) (Step, error) {
 	w, d := &l.warm, l.cfg.Dim
 	if l.cfg.Drift {
-		w.append(b)
-		s.Quarantined = b.len()
+		w.Append(b)
+		s.Quarantined = b.Len()
 	} else {
-		s.Gated, s.Released = s.Gated+b.len(), b.len()
+		s.Gated, s.Released = s.Gated+b.Len(), b.Len()
 	}
 	want := l.patience()
-	if w.len() < want {
+	if w.Len() < want {
 		l.updateCounters(&s)
 		return s, nil
 	}
 	if l.cfg.Finite {
 		return l.join(s)
 	}
-	kept := screen(w.x, d)
-	first := new(batch).pick(*w, kept, d)
-	if !l.moves(w.x) { // keep the newest rows
-		if w.len()-b.len() < want { // say so, once
+	kept := screen(w.X, d)
+	first := new(pool.Batch).Pick(*w, kept, d)
+	if !l.moves(w.X) { // keep the newest rows
+		if w.Len()-b.Len() < want { // say so, once
 			s.Alarm, s.Still, l.lockout.lasting = AlarmRefused, true, refusedRows
 		}
-		w.forget(w.len()-want, d)
+		w.Forget(w.Len()-want, d)
 		l.updateCounters(&s)
 		return s, nil
 	}
 	if s.Alarm = AlarmDrift; l.lockout.tripped {
 		s.Alarm = AlarmLockout
 	}
-	s.Gated += w.len() - len(kept)
+	s.Gated += w.Len() - len(kept)
 	l.updateCounters(&s)
-	w.forget(w.len(), d) // all of them are counted
+	w.Forget(w.Len(), d) // all of them are counted
 	return l.restart(first, s)
 }
 
@@ -142,7 +143,7 @@ func (l *Learner) moves(x []float64) bool {
 }
 
 // restart leaves the current regime, and begins with the given rows.
-func (l *Learner) restart(first batch, s Step) (Step, error) {
+func (l *Learner) restart(first pool.Batch, s Step) (Step, error) {
 	was := former{l.regime, l.counts.Since}
 	l.leave()
 	l.counts.Since = 0
@@ -154,14 +155,14 @@ func (l *Learner) restart(first batch, s Step) (Step, error) {
 		return Step{}, err
 	}
 	before := s.Gated
-	s.Gated, s.Learnt = before+first.len()-b.len(), used
+	s.Gated, s.Learnt = before+first.Len()-b.Len(), used
 	l.swap(&was)
 	l.remember()
 	l.swap(&was)
-	if err := l.chooseBeginning(b.len(), &s); err != nil {
+	if err := l.chooseBeginning(b.Len(), &s); err != nil {
 		return Step{}, err
 	}
-	return l.begun(s, b.len(), s.Gated-before)
+	return l.begun(s, b.Len(), s.Gated-before)
 }
 
 // A minibatch that differs from the recent ones is compared with the pool's rows, each of them against the others, before it
@@ -183,10 +184,10 @@ const (
 
 // stretch returns the values of those rows of the pool that came soon after one that has a value of at least least. It returns nil if there are few, or
 // if their mean is not surely above that of all, as where rows are independent.
-func (l *Learner) stretch(values []float64, places []place, least float64) (such []float64) {
-	order, soon := inOrder(places), uint64(stretchMinibatches*l.cfg.Minibatch)
+func (l *Learner) stretch(values []float64, places []pool.Place, least float64) (such []float64) {
+	order, soon := pool.InOrder(places), uint64(stretchMinibatches*l.cfg.Minibatch)
 	for i, row := range order[min(1, len(order)):] {
-		if before := order[i]; values[before] >= least && places[row].near(places[before], soon) {
+		if before := order[i]; values[before] >= least && places[row].Near(places[before], soon) {
 			such = append(such, values[row])
 		}
 	}
@@ -203,7 +204,7 @@ func (l *Learner) stretch(values []float64, places []place, least float64) (such
 
 // rarelySo reports whether the chance of as high a mean of that number of rows is below that logarithm, both by all of the pool's rows and by those of
 // a stretch that is like that.
-func (l *Learner) rarelySo(values []float64, places []place, mean, rows, logarithm float64) bool {
+func (l *Learner) rarelySo(values []float64, places []pool.Place, mean, rows, logarithm float64) bool {
 	if chance(values, mean, rows) >= logarithm {
 		return false
 	}
@@ -212,12 +213,12 @@ func (l *Learner) rarelySo(values []float64, places []place, mean, rows, logarit
 }
 
 // ofPool runs the E-step of some of the pool's rows, each against the others, for f. That of the minibatch stays in the estimator.
-func (l *Learner) ofPool(f func(b batch, m *kernel.Moments)) {
+func (l *Learner) ofPool(f func(b pool.Batch, m *kernel.Moments)) {
 	was := l.estimator
 	l.estimator = newEstimator(l.cfg)
-	b := new(batch).sample(l.pool.batch(), gateRows, 0, l.cfg.Dim)
+	b := new(pool.Batch).Sample(l.pool.Batch(), gateRows, 0, l.cfg.Dim)
 	l.estimator.load(l.pool, l.metric, l.work)
-	l.estimator.project(b.x, l.moments.mean)
+	l.estimator.project(b.X, l.moments.mean)
 	f(b, l.estimator.update(l.exclusion(b)))
 	l.estimator = was
 }
@@ -227,12 +228,12 @@ func (l *Learner) ofPool(f func(b batch, m *kernel.Moments)) {
 // likely than the least likely of n, and counts as that: it may be any number of nats away, and says no more than that it is.
 func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
 	now := slices.Clone(l.densities(m))
-	var pool []float64
-	var places []place
-	l.ofPool(func(b batch, m *kernel.Moments) { pool, places = slices.Clone(l.densities(m)), b.places })
-	usual, most := meanAtMost(pool, math.Inf(1))
+	var known []float64
+	var places []pool.Place
+	l.ofPool(func(b pool.Batch, m *kernel.Moments) { known, places = slices.Clone(l.densities(m)), b.Places })
+	usual, most := meanAtMost(known, math.Inf(1))
 	nll, _ := meanAtMost(now, most)
-	such := l.stretch(pool, places, nll)
+	such := l.stretch(known, places, nll)
 	for i := range now {
 		now[i] += usual - l.drift.nll.mean
 	}
@@ -243,7 +244,7 @@ func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
 		allSuch := 0.9 * rows * math.Log(2/float64(len(values))) // nothing rarer can be seen in few rows
 		return chance(values, nll, rows) < max(rare, allSuch)
 	}
-	return unlikely(pool, moved) && (such == nil || unlikely(such, nll))
+	return unlikely(known, moved) && (such == nil || unlikely(such, nll))
 }
 
 // meanAtMost returns the mean of the values, none of which counts as more than most, and the greatest of them. NaNs do not count.
@@ -262,19 +263,21 @@ func meanAtMost(values []float64, most float64) (mean, greatest float64) {
 
 // rarelyQuiet reports whether that number of rows of the pool hardly ever has so low a mean square in some column.
 func (l *Learner) rarelyQuiet(column int, square float64, rows int) bool {
-	values := make([]float64, l.pool.len())
+	values := make([]float64, l.pool.Len())
 	for i := range values {
-		v := l.pool.row(i)[column] - l.moments.mean[column]
+		v := l.pool.Row(i)[column] - l.moments.mean[column]
 		values[i] = -float64(v * v)
 	}
-	return l.rarelySo(values, l.pool.places, -square, float64(rows), rare-math.Log(float64(len(l.metric.Active))))
+	return l.rarelySo(values, l.pool.Places, -square, float64(rows), rare-math.Log(float64(len(l.metric.Active))))
 }
 
 // rarelyQuietOutside reports the same of the mean square of a Gaussian direction.
 func (l *Learner) rarelyQuietOutside(square float64, rows int) bool {
 	var values []float64
-	var places []place
-	l.ofPool(func(b batch, _ *kernel.Moments) { values, places = slices.Clone(l.estimator.halfSquares()), b.places })
+	var places []pool.Place
+	l.ofPool(func(b pool.Batch, _ *kernel.Moments) {
+		values, places = slices.Clone(l.estimator.halfSquares()), b.Places
+	})
 	for i := range values {
 		values[i] *= -2 / float64(len(l.metric.Active)-l.metric.parzen)
 	}
@@ -284,15 +287,15 @@ func (l *Learner) rarelyQuietOutside(square float64, rows int) bool {
 // farOfPool returns the share of the pool's rows that are far from all others, or of those in a stretch of such rows. It is more than a tenth where
 // many columns have one value nearly always: the kernels are as narrow as that.
 func (l *Learner) farOfPool() (share float64) {
-	l.ofPool(func(b batch, m *kernel.Moments) {
-		share = float64(l.countFar(b, m)) / float64(b.len())
-		far := make([]float64, b.len())
+	l.ofPool(func(b pool.Batch, m *kernel.Moments) {
+		share = float64(l.countFar(b, m)) / float64(b.Len())
+		far := make([]float64, b.Len())
 		for i, beyond := range l.beyond {
 			if beyond {
 				far[i] = 1
 			}
 		}
-		if such := l.stretch(far, b.places, 1); such != nil {
+		if such := l.stretch(far, b.Places, 1); such != nil {
 			usual, _ := meanAtMost(such, 1)
 			share = max(share, usual)
 		}

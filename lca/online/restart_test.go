@@ -24,7 +24,7 @@ func TestBurst(t *testing.T) {
 		t.Fatal(err)
 	}
 	feed(t, l, x.Slice(0, 1500, 0, d).(*mat.Dense), b)
-	pool, cl := append([]float64(nil), l.pool.rows...), append([]float64(nil), l.cl...)
+	pool, cl := append([]float64(nil), l.pool.Rows...), append([]float64(nil), l.cl...)
 	for i := range 3 { // of the four that are believed
 		odd := mat.NewDense(b, d, nil)
 		odd.Apply(func(_, _ int, _ float64) float64 { return 8 * r.NormFloat64() }, odd)
@@ -36,7 +36,7 @@ func TestBurst(t *testing.T) {
 			t.Fatalf("minibatch %d of the burst: %+v", i, s)
 		}
 	}
-	if !slices.Equal(l.pool.rows, pool) || !slices.Equal(l.cl, cl) {
+	if !slices.Equal(l.pool.Rows, pool) || !slices.Equal(l.cl, cl) {
 		t.Error("the burst changed the metric or the neighbours")
 	}
 	for i := 1500; i < 1650; i += b {
@@ -44,8 +44,8 @@ func TestBurst(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := 1600 - i; s.Learnt != b || l.warm.len() != want || len(l.warm.x) != want*d {
-			t.Errorf("row %d: %d rows learnt, %d still set aside, want %d", i, s.Learnt, len(l.warm.ids), want)
+		if want := 1600 - i; s.Learnt != b || l.warm.Len() != want || len(l.warm.X) != want*d {
+			t.Errorf("row %d: %d rows learnt, %d still set aside, want %d", i, s.Learnt, len(l.warm.IDs), want)
 		}
 	}
 	if a := l.Info().Alarms; a != 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // momentsRowsPerColumn is the least memory of C_G, in rows per column: a covariance of fewer is noise.
@@ -41,11 +42,11 @@ type runningMoments struct {
 func (c Config) momentsMemory() float64 {
 	rows := math.Inf(1)
 	switch {
-	case c.Finite || c.Pool == PoolReservoir:
-	case c.Pool == PoolSliding:
+	case c.Finite || c.Pool == pool.Reservoir:
+	case c.Pool == pool.Sliding:
 		rows = float64(c.Neighbours) / 2
 	default:
-		rows = float64(c.Neighbours) / biasedEntry
+		rows = float64(c.Neighbours) / pool.BiasedEntry
 	}
 	return max(rows, momentsRowsPerColumn*float64(c.Dim))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 const (
@@ -32,24 +33,24 @@ func (l *Learner) usesScores() bool {
 // its score is far below that of a fresh row that is as far out. Copies of a row count once: with c pairs of copies for each
 // row learnt, a pool that is not full has 1 + 2c of each. A full pool is as good as it will be.
 func (l *Learner) knowsScores() bool {
-	if l.pool.len() == l.cfg.Neighbours {
+	if l.pool.Len() == l.cfg.Neighbours {
 		return true
 	}
 	copies := float64(l.counts.Copies) / float64(max(1, l.counts.Learnt))
-	return float64(l.pool.len())/(1+2*copies) >= float64(replayRowsPerColumn*len(l.metric.Active))
+	return float64(l.pool.Len())/(1+2*copies) >= float64(replayRowsPerColumn*len(l.metric.Active))
 }
 
 // reviseGate computes the gate again from time to time. The estimator must be loaded.
 func (l *Learner) reviseGate() {
 	if l.usesScores() && l.counts.Minibatches%gateMinibatches == 0 {
-		l.setGate(l.inside.sample(l.pool.batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
+		l.setGate(l.inside.Sample(l.pool.Batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
 	}
 }
 
 // setGate computes the gate from the scores of rows that are in the pool, which it returns.
-func (l *Learner) setGate(b batch) []float64 {
+func (l *Learner) setGate(b pool.Batch) []float64 {
 	l.gate.turn++
-	l.estimator.project(b.x, l.moments.mean)
+	l.estimator.project(b.X, l.moments.mean)
 	scores := l.densities(l.estimator.update(l.exclusion(b)))
 	l.sorted = l.sorted[:0]
 	for _, v := range scores {
@@ -59,7 +60,7 @@ func (l *Learner) setGate(b batch) []float64 {
 	}
 	rows := float64(len(l.sorted))
 	if g := l.gap.rows; g > 1 {
-		rows = min(rows, float64(max(l.counts.Since, uint64(l.pool.len())))/float64(g))
+		rows = min(rows, float64(max(l.counts.Since, uint64(l.pool.Len())))/float64(g))
 	}
 	l.gate.limit = math.Inf(1)
 	if len(l.sorted) > 0 {
@@ -70,11 +71,11 @@ func (l *Learner) setGate(b batch) []float64 {
 
 // refuse marks the rows of the last E-step that are beyond the gate, and counts them. As long as the pool's scores say little, such a
 // row must be an outlier by C_G, too.
-func (l *Learner) refuse(b batch, m *kernel.Moments) (rows int) {
-	l.beyond = append(l.beyond[:0], make([]bool, b.len())...)
+func (l *Learner) refuse(b pool.Batch, m *kernel.Moments) (rows int) {
+	l.beyond = append(l.beyond[:0], make([]bool, b.Len())...)
 	var squares []float64
 	if !l.knowsScores() {
-		squares = l.family.mahalanobis(l, b.x)
+		squares = l.family.mahalanobis(l, b.X)
 	}
 	for i, v := range l.densities(m) {
 		if v > l.gate.limit && (squares == nil || isOutlier(squares[i], len(l.metric.Active))) {
@@ -107,26 +108,11 @@ func (l *Learner) closeGate(m *kernel.Moments) {
 	}
 }
 
-// sample picks rows of from, evenly spaced; turn shifts the choice.
-func (b *batch) sample(from batch, rows, turn, d int) batch {
-	n := from.len()
-	if n <= rows {
-		return from
-	}
-	b.x, b.ids, b.places = b.x[:0], b.ids[:0], b.places[:0]
-	for i := range rows {
-		k := (i*n/rows + turn) % n
-		b.x = append(b.x, from.x[k*d:(k+1)*d]...)
-		b.ids, b.places = append(b.ids, from.ids[k]), append(b.places, from.places[k])
-	}
-	return *b
-}
-
 // insideGate sets the gate by rows that are in the pool, and returns which of them pass it.
-func (l *Learner) insideGate(b batch) []int {
-	kept := make([]int, 0, b.len())
+func (l *Learner) insideGate(b pool.Batch) []int {
+	kept := make([]int, 0, b.Len())
 	if !l.usesScores() {
-		for i := range b.ids {
+		for i := range b.IDs {
 			kept = append(kept, i)
 		}
 		return kept

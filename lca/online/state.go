@@ -12,6 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // The state of a Learner, little-endian:
@@ -88,7 +89,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	start := len(b)
 	const matrices = 8 // of d², about
-	b = slices.Grow(b, 8*(matrices*l.cfg.Dim*l.cfg.Dim+len(l.pool.rows)+len(l.warm.x)+1024))
+	b = slices.Grow(b, 8*(matrices*l.cfg.Dim*l.cfg.Dim+len(l.pool.Rows)+len(l.warm.X)+1024))
 	b = append(b, make([]byte, stateHeader)...)
 	w := &state.Writer{B: b}
 	for _, s := range origin() {
@@ -100,8 +101,8 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.counts.write(w)
 	l.running.write(w)
 	l.drift.write(w)
-	l.warm.write(w)
-	l.pool.write(w)
+	l.warm.Write(w)
+	l.pool.Write(w)
 	l.moments.write(w)
 	l.cfg.recipe().write(w)
 	w.Floats(l.cl)
@@ -114,9 +115,9 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.choice.write(w)
 	writeChoice(w, l.chosen)
 	l.gap.write(w)
-	writePlaces(w, l.clocks)
+	pool.WritePlaces(w, l.clocks)
 	l.gate.write(w)
-	l.held.write(w)
+	l.held.Write(w)
 	l.lockout.write(w)
 	l.former.write(w)
 	w.Flag(l.keepsKnown())
@@ -232,11 +233,11 @@ func (l *Learner) read(r *reader) {
 	l.counts.read(r)
 	l.running.read(r)
 	l.drift.read(r, d)
-	l.warm = readBatch(r)
-	if r.Err == nil && !l.warm.valid(d) {
+	l.warm = pool.ReadBatch(&r.Reader, !r.first())
+	if r.Err == nil && !l.warm.Valid(d) {
 		r.Err = errors.New("warm-up rows and identities differ in number")
 	}
-	l.pool.read(r)
+	l.pool.Read(&r.Reader, !r.first())
 	l.moments.read(r)
 	if !r.first() {
 		l.restore(readRecipe(r))
@@ -245,7 +246,7 @@ func (l *Learner) read(r *reader) {
 	if r.Flag() {
 		l.metric = new(metricState)
 		l.metric.read(r, d)
-		if r.Err == nil && l.pool.len() == 0 {
+		if r.Err == nil && l.pool.Len() == 0 {
 			r.Err = errors.New("a metric without a pool")
 		}
 		if r.Err == nil && !l.metric.resume(l) {
@@ -260,50 +261,26 @@ func (l *Learner) read(r *reader) {
 	}
 	l.chosen = readChoice(r)
 	l.gap.read(r, d)
-	l.clocks = readPlaces(r, 0)
+	l.clocks = pool.ReadPlaces(&r.Reader, 0, !r.first())
 	l.gate.read(r)
-	if l.held = readBatch(r); r.Err == nil && !l.held.valid(d) {
+	if l.held = pool.ReadBatch(&r.Reader, !r.first()); r.Err == nil && !l.held.Valid(d) {
 		r.Err = errors.New("refused rows and identities differ in number")
 	}
 	l.lockout.read(r)
 	if r.version == secondVersion { // rows that came again and again, and what was known of them
-		_, _ = readBatch(r), r.Words()
+		_, _ = pool.ReadBatch(&r.Reader, !r.first()), r.Words()
 		for range 4 {
 			_ = r.U64()
 		}
 	}
 	l.readFormers(r)
 	if r.Flag() != l.keepsKnown() {
-		l.held = batch{} // they were held for another purpose
+		l.held = pool.Batch{} // they were held for another purpose
 	}
 	l.tailNeed = r.F64()
 	if r.version > secondVersion {
 		l.recent.read(r, d)
 		l.unusual.read(r, d)
-	}
-}
-
-func (p *pool) write(w *state.Writer) {
-	w.U64(p.offered)
-	w.U64(uint64(p.next))
-	w.Rows(p.rows)
-	w.Words(p.slots.ids)
-	writePlaces(w, p.places)
-}
-
-func (p *pool) read(r *reader) {
-	p.offered, p.next = r.U64(), int(r.U64())
-	b := readBatch(r)
-	if r.Err != nil {
-		return
-	}
-	if !b.valid(p.dim) || b.len() > p.capacity || p.next < 0 || p.next >= p.capacity {
-		r.Err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(b.x), b.len(), p.next)
-		return
-	}
-	p.rows, p.places = b.x, b.places
-	for slot, id := range b.ids {
-		p.slots.put(slot, id)
 	}
 }
 
@@ -457,7 +434,7 @@ func (c *choice) write(w *state.Writer) {
 		return
 	}
 	found := c.wait()
-	c.rows.write(w)
+	c.rows.Write(w)
 	writeChoice(w, found.Choice)
 	if found.Taken != 0 {
 		found.best.recipe.write(w)
@@ -470,9 +447,9 @@ func (c *choice) read(r *reader, dim int) {
 	if c.began = r.U64(); c.began == 0 {
 		return
 	}
-	c.rows = readBatch(r)
-	if r.Err == nil && !c.rows.valid(dim) {
-		r.Err = fmt.Errorf("a comparison with %d numbers for %d rows", len(c.rows.x), c.rows.len())
+	c.rows = pool.ReadBatch(&r.Reader, !r.first())
+	if r.Err == nil && !c.rows.Valid(dim) {
+		r.Err = fmt.Errorf("a comparison with %d numbers for %d rows", len(c.rows.X), c.rows.Len())
 	}
 	if r.first() { // a comparison for LCA-Gauss-Red, which is dropped: the next comes
 		r.U64()

@@ -10,6 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // source draws rows of a stream.
@@ -183,7 +184,7 @@ func TestRedelivery(t *testing.T) {
 			return math.Abs(a-b) / d
 		}
 		again = append(again, width(doubled(c, 0.2, false)))
-		c.Pool = PoolSliding // which holds every row's twin
+		c.Pool = pool.Sliding // which holds every row's twin
 		once = learned(t, c, fresh, sequence(0, n))
 		copies = append(copies, width(doubled(c, 1, true)))
 		if seed > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 // hardly any row of the pool is like them, nor has it held other rows for half as long. The repetition may have begun within a minibatch that
 // was learnt, and gone on where rows were refused; before is how many rows it is known to have already. judged says that all rows are equal and that there are
 // enough of them to tell. It sets stuckFor.
-func (l *Learner) isStuck(b batch, before uint64) (stuck, judged bool) {
+func (l *Learner) isStuck(b pool.Batch, before uint64) (stuck, judged bool) {
 	l.stuckFor = 0
 	d := l.cfg.Dim
-	if b.len() == 0 || b.len() < kernel.AtomCopies && (b.equalFirst(d) < b.len() || !l.goesOn(b)) {
+	if b.Len() == 0 || b.Len() < kernel.AtomCopies && (b.EqualFirst(d) < b.Len() || !l.goesOn(b)) {
 		return false, false
 	}
 	var order []int
@@ -35,10 +36,10 @@ func (l *Learner) isStuck(b batch, before uint64) (stuck, judged bool) {
 			continue
 		}
 		if order == nil {
-			order = inOrder(l.pool.places)
+			order = pool.InOrder(l.pool.Places)
 		}
-		if l.usual(k, b.x[k]) {
-			if rows := max(uint64(b.len()), before); !l.hasRun(order, k, rows/stuckLonger) {
+		if l.usual(k, b.X[k]) {
+			if rows := max(uint64(b.Len()), before); !l.hasRun(order, k, rows/stuckLonger) {
 				l.stuckFor = rows
 				return true, true
 			}
@@ -51,34 +52,34 @@ func (l *Learner) isStuck(b batch, before uint64) (stuck, judged bool) {
 			return true, true
 		}
 	}
-	if order == nil || b.equalFirst(d) < b.len() {
+	if order == nil || b.EqualFirst(d) < b.Len() {
 		return false, false
 	}
 	r := l.runs(order, b, slices.Equal[[]float64], math.MaxUint64)
 	if r.equal < kernel.AtomCopies {
 		return false, false
 	}
-	return !l.rests(r, b.x[:d]) && !l.holds(r, b.x[:d]), true
+	return !l.rests(r, b.X[:d]) && !l.holds(r, b.X[:d]), true
 }
 
 // goesOn reports whether the row before a minibatch was equal to its first one. A few rows tell nothing alone.
-func (l *Learner) goesOn(b batch) bool {
+func (l *Learner) goesOn(b pool.Batch) bool {
 	d, newest := l.cfg.Dim, -1
-	if refused := l.refusedLately(); refused.len() > 0 {
-		return slices.Equal(refused.x[(refused.len()-1)*d:], b.x[:d])
+	if refused := l.refusedLately(); refused.Len() > 0 {
+		return slices.Equal(refused.X[(refused.Len()-1)*d:], b.X[:d])
 	}
-	for i, p := range l.pool.places {
-		if p.partition == b.places[0].partition && (newest < 0 || p.at > l.pool.places[newest].at) {
+	for i, p := range l.pool.Places {
+		if p.Partition == b.Places[0].Partition && (newest < 0 || p.At > l.pool.Places[newest].At) {
 			newest = i
 		}
 	}
-	return newest >= 0 && slices.Equal(l.pool.row(newest), b.x[:d])
+	return newest >= 0 && slices.Equal(l.pool.Row(newest), b.X[:d])
 }
 
 // equalInColumn reports whether all rows have the same value in a column.
-func equalInColumn(b batch, column, d int) bool {
-	for i := column + d; i < len(b.x); i += d {
-		if b.x[i] != b.x[column] {
+func equalInColumn(b pool.Batch, column, d int) bool {
+	for i := column + d; i < len(b.X); i += d {
+		if b.X[i] != b.X[column] {
 			return false
 		}
 	}
@@ -88,11 +89,11 @@ func equalInColumn(b batch, column, d int) bool {
 // run is a stretch of time in which the rows of a partition are equal, in one column or in all.
 type run struct {
 	row         []float64
-	first, last place
+	first, last pool.Place
 }
 
 // span returns how many rows of the stream lie between the first row and the last.
-func (r *run) span() uint64 { return r.last.at - r.first.at }
+func (r *run) span() uint64 { return r.last.At - r.first.At }
 
 // poolRuns are the runs of the pool, and that of the minibatch.
 type poolRuns struct {
@@ -106,8 +107,8 @@ type poolRuns struct {
 // rows tell.
 func (l *Learner) usual(column int, value float64) bool {
 	n, rows := 0, 0
-	for i := 0; i < l.pool.len(); i += max(1, l.pool.len()/usualRows) {
-		if rows++; l.pool.row(i)[column] == value {
+	for i := 0; i < l.pool.Len(); i += max(1, l.pool.Len()/usualRows) {
+		if rows++; l.pool.Row(i)[column] == value {
 			n++
 		}
 	}
@@ -119,13 +120,13 @@ func (l *Learner) usual(column int, value float64) bool {
 func (l *Learner) hasRun(order []int, column int, rows uint64) bool {
 	from := 0
 	for i, row := range order {
-		p, first := l.pool.places[row], l.pool.places[order[from]]
+		p, first := l.pool.Places[row], l.pool.Places[order[from]]
 		switch {
-		case p.partition == noPartition:
+		case p.Partition == pool.NoPartition:
 			return true
-		case p.partition != first.partition || l.pool.row(row)[column] != l.pool.row(order[from])[column]:
+		case p.Partition != first.Partition || l.pool.Row(row)[column] != l.pool.Row(order[from])[column]:
 			from = i
-		case i-from+1 >= stuckRun && p.at-first.at >= rows:
+		case i-from+1 >= stuckRun && p.At-first.At >= rows:
 			return true
 		}
 	}
@@ -136,66 +137,66 @@ func (l *Learner) hasRun(order []int, column int, rows uint64) bool {
 //
 // Rows that are equal before and after others that were refused are no run: they are what was learnt of one that is at fault, with the rest of the minibatches
 // in which it began and ended.
-func (l *Learner) runs(order []int, b batch, same func(one, other []float64) bool, soon uint64) poolRuns {
+func (l *Learner) runs(order []int, b pool.Batch, same func(one, other []float64) bool, soon uint64) poolRuns {
 	r := l.ownRuns(b, same)
-	r.known = l.pool.places[order[0]].partition != noPartition
+	r.known = l.pool.Places[order[0]].Partition != pool.NoPartition
 	for from, to := 0, 0; from < len(order); from = to {
-		partition := l.pool.places[order[from]].partition
-		for to = from + 1; to < len(order) && l.pool.places[order[to]].partition == partition; to++ {
+		partition := l.pool.Places[order[from]].Partition
+		for to = from + 1; to < len(order) && l.pool.Places[order[to]].Partition == partition; to++ {
 		}
-		l.runsOf(&r, order[from:to], b.x[:l.cfg.Dim], same, soon)
+		l.runsOf(&r, order[from:to], b.X[:l.cfg.Dim], same, soon)
 	}
 	return r
 }
 
 // runsOf adds the runs of a partition.
 func (l *Learner) runsOf(r *poolRuns, order []int, row []float64, same func(one, other []float64) bool, soon uint64) {
-	at := func(i int) place { return l.pool.places[order[i]] }
-	equal := func(i, j int) bool { return same(l.pool.row(order[i]), l.pool.row(order[j])) }
+	at := func(i int) pool.Place { return l.pool.Places[order[i]] }
+	equal := func(i, j int) bool { return same(l.pool.Row(order[i]), l.pool.Row(order[j])) }
 	end, next := len(order), uint64(math.MaxUint64)
-	apart := max(uint64(l.cfg.Minibatch), runApart*(at(end-1).at-at(0).at)/uint64(end))
-	if own := r.of(at(0).partition); own != nil {
+	apart := max(uint64(l.cfg.Minibatch), runApart*(at(end-1).At-at(0).At)/uint64(end))
+	if own := r.of(at(0).Partition); own != nil {
 		from := end
-		for from > 0 && same(l.pool.row(order[from-1]), row) {
+		for from > 0 && same(l.pool.Row(order[from-1]), row) {
 			from--
 		}
-		if from < end && own.first.near(at(from), soon) {
+		if from < end && own.first.Near(at(from), soon) {
 			own.first = at(from)
 			r.equal += end - from
 			end = from
 		}
-		next = own.first.at
+		next = own.first.At
 	}
 	before := uint64(0)
 	for from, to := 0, 0; from < end; from = to {
-		for to = from + 1; to < end && equal(from, to) && at(to).at-at(to-1).at <= apart; to++ {
+		for to = from + 1; to < end && equal(from, to) && at(to).At-at(to-1).At <= apart; to++ {
 		}
-		one, after := run{l.pool.row(order[from]), at(from), at(to - 1)}, next
+		one, after := run{l.pool.Row(order[from]), at(from), at(to - 1)}, next
 		if to < end {
-			after = at(to).at
+			after = at(to).At
 		}
-		cut := one.span() < apart && (after > one.last.at+apart || from > 0 && one.first.at > before+apart)
-		if before = one.last.at; !cut && to-from >= stuckRun {
+		cut := one.span() < apart && (after > one.last.At+apart || from > 0 && one.first.At > before+apart)
+		if before = one.last.At; !cut && to-from >= stuckRun {
 			r.runs = append(r.runs, one)
 		}
 	}
 }
 
 // ownRuns returns the run of the minibatch, with rows that were refused lately that it goes on from.
-func (l *Learner) ownRuns(b batch, same func(one, other []float64) bool) (r poolRuns) {
+func (l *Learner) ownRuns(b pool.Batch, same func(one, other []float64) bool) (r poolRuns) {
 	d := l.cfg.Dim
-	for _, p := range b.places {
-		if own := r.of(p.partition); own != nil {
+	for _, p := range b.Places {
+		if own := r.of(p.Partition); own != nil {
 			own.last = p
 		} else {
-			r.own = append(r.own, run{b.x[:d], p, p})
+			r.own = append(r.own, run{b.X[:d], p, p})
 		}
 	}
-	r.equal = b.len()
+	r.equal = b.Len()
 	refused := l.refusedLately()
-	for i := refused.len() - 1; i >= 0 && same(refused.x[i*d:(i+1)*d], b.x[:d]); i-- {
-		if own := r.of(refused.places[i].partition); own != nil {
-			own.first = refused.places[i]
+	for i := refused.Len() - 1; i >= 0 && same(refused.X[i*d:(i+1)*d], b.X[:d]); i-- {
+		if own := r.of(refused.Places[i].Partition); own != nil {
+			own.first = refused.Places[i]
 		}
 		r.equal++
 	}
@@ -205,7 +206,7 @@ func (l *Learner) ownRuns(b batch, same func(one, other []float64) bool) (r pool
 // of returns the minibatch's own run in a partition; nil: it has no rows of it.
 func (r *poolRuns) of(partition int32) *run {
 	for i := range r.own {
-		if r.own[i].first.partition == partition {
+		if r.own[i].first.Partition == partition {
 			return &r.own[i]
 		}
 	}
@@ -234,8 +235,8 @@ func (r *poolRuns) longest() (longest uint64) {
 // rests reports whether rows of the pool, before the run that goes on, are equal to its rows.
 func (l *Learner) rests(r poolRuns, row []float64) bool {
 	n := 0
-	for i, p := range l.pool.places {
-		if own := r.of(p.partition); slices.Equal(l.pool.row(i), row) && (own == nil || p.at < own.first.at) {
+	for i, p := range l.pool.Places {
+		if own := r.of(p.Partition); slices.Equal(l.pool.Row(i), row) && (own == nil || p.At < own.first.At) {
 			n++
 		}
 	}
@@ -263,10 +264,10 @@ func (l *Learner) holds(r poolRuns, row []float64) bool {
 	}
 	d := l.cfg.Dim
 	refused := l.warm
-	for from, to := 0, 0; from < refused.len(); from = to {
-		one := run{refused.x[from*d : (from+1)*d], refused.places[from], refused.places[from]}
-		for to = from; to < refused.len() && refused.places[to].partition == one.first.partition && slices.Equal(refused.x[to*d:(to+1)*d], one.row); to++ {
-			one.last = refused.places[to]
+	for from, to := 0, 0; from < refused.Len(); from = to {
+		one := run{refused.X[from*d : (from+1)*d], refused.Places[from], refused.Places[from]}
+		for to = from; to < refused.Len() && refused.Places[to].Partition == one.first.Partition && slices.Equal(refused.X[to*d:(to+1)*d], one.row); to++ {
+			one.last = refused.Places[to]
 		}
 		add(one)
 	}
@@ -277,13 +278,13 @@ func (l *Learner) holds(r poolRuns, row []float64) bool {
 func (r *poolRuns) share(held []run) float64 {
 	var rows, all float64
 	for _, own := range r.own {
-		first := own.first.at
+		first := own.first.At
 		for _, one := range held {
-			if one.first.partition == own.first.partition {
-				first, rows = min(first, one.first.at), rows+float64(one.span())
+			if one.first.Partition == own.first.Partition {
+				first, rows = min(first, one.first.At), rows+float64(one.span())
 			}
 		}
-		all += float64(own.first.at - first)
+		all += float64(own.first.At - first)
 	}
 	return rows / all
 }

@@ -1,7 +1,6 @@
 package online
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -9,6 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 const (
@@ -72,7 +72,7 @@ func (g *timeGap) clone() timeGap {
 }
 
 // reviseGap takes the rows of a minibatch in, and from time to time computes the gap again.
-func (l *Learner) reviseGap(b batch) {
+func (l *Learner) reviseGap(b pool.Batch) {
 	l.gap.learn(b, l.cfg.Dim)
 	if l.counts.Minibatches%gapEvery == 0 {
 		l.gap.revise()
@@ -80,7 +80,7 @@ func (l *Learner) reviseGap(b batch) {
 }
 
 // learn adds rows to the estimate.
-func (g *timeGap) learn(b batch, d int) {
+func (g *timeGap) learn(b pool.Batch, d int) {
 	if !g.fixed {
 		g.autocorrelation.learn(b, d)
 	}
@@ -197,18 +197,18 @@ type lagMoments struct {
 func rowsOf(pairs uint64, level int) float64 { return float64(pairs << level) }
 
 // learn adds rows.
-func (a *autocorrelation) learn(b batch, d int) {
-	for i, p := range b.places {
-		t := a.track(p.partition, d)
+func (a *autocorrelation) learn(b pool.Batch, d int) {
+	for i, p := range b.Places {
+		t := a.track(p.Partition, d)
 		if t == nil {
 			continue
 		}
-		row := b.x[i*d : (i+1)*d]
+		row := b.X[i*d : (i+1)*d]
 		if a.seen++; a.centre == nil {
 			a.centre = slices.Clone(row)
 		}
-		if begin := beginsPair(p.at); begin || p.at+1 >= t.due {
-			a.take(t, p.at+1, row, begin)
+		if begin := beginsPair(p.At); begin || p.At+1 >= t.due {
+			a.take(t, p.At+1, row, begin)
 		}
 	}
 }
@@ -248,7 +248,7 @@ func (a *autocorrelation) track(partition int32, d int) *track {
 			return &a.tracks[i]
 		}
 	}
-	if len(a.tracks) == gapTracks || partition == noPartition {
+	if len(a.tracks) == gapTracks || partition == pool.NoPartition {
 		return nil
 	}
 	for len(a.levels) < gapLevels {
@@ -449,64 +449,4 @@ func (a *autocorrelation) read(r *reader, dim int) {
 	if r.Err == nil && len(a.tracks) > 0 && (len(a.levels) != gapLevels || len(a.centre) != dim) {
 		r.Err = fmt.Errorf("autocorrelations at %d lags around %d numbers", len(a.levels), len(a.centre))
 	}
-}
-
-// inTime finds the neighbours that are near in time.
-type inTime struct {
-	order  []int32    // slots, by partition and time
-	window [][2]int32 // of each row, where its own are in order
-	spans  []span     // by partition
-}
-
-// span is the time that a partition's rows take up.
-type span struct {
-	partition int32
-	from, to  uint64
-}
-
-// windows returns the slots that are nearer in time than gap to some row, and for each row which of them are.
-func (t *inTime) windows(slots, rows []place, gap uint64) (order []int32, window [][2]int32) {
-	if gap == 0 {
-		return nil, nil
-	}
-	t.span(rows)
-	t.order, t.window = t.order[:0], t.window[:0]
-	for s, p := range slots {
-		i, found := t.find(p.partition)
-		if found && p.at+gap > t.spans[i].from && p.at < t.spans[i].to+gap {
-			t.order = append(t.order, int32(s))
-		}
-	}
-	slices.SortFunc(t.order, func(a, b int32) int { return slots[a].compare(slots[b]) })
-	for _, p := range rows {
-		from := place{p.partition, p.at - min(p.at, gap-1)}
-		to := place{p.partition, p.at + gap}
-		t.window = append(t.window, [2]int32{t.first(slots, from), t.first(slots, to)})
-	}
-	return t.order, t.window
-}
-
-// first returns how many of the slots in order come before p.
-func (t *inTime) first(slots []place, p place) int32 {
-	at, _ := slices.BinarySearchFunc(t.order, p, func(s int32, p place) int { return slots[s].compare(p) })
-	return int32(at)
-}
-
-// span sets the time that the rows of each partition take up. Rows of no known partition are near to none.
-func (t *inTime) span(rows []place) {
-	t.spans = t.spans[:0]
-	for _, p := range rows {
-		if p.partition == noPartition {
-			continue
-		}
-		i, found := t.find(p.partition)
-		if !found {
-			t.spans = slices.Insert(t.spans, i, span{p.partition, p.at, p.at})
-		}
-		t.spans[i].from, t.spans[i].to = min(t.spans[i].from, p.at), max(t.spans[i].to, p.at)
-	}
-}
-
-func (t *inTime) find(partition int32) (int, bool) {
-	return slices.BinarySearchFunc(t.spans, partition, func(s span, p int32) int { return cmp.Compare(s.partition, p) })
 }

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // slowRows are n rows of d normal columns, each of which remembers φ of the row before.
@@ -126,21 +127,21 @@ func TestTimeGapOfAFiniteSet(t *testing.T) {
 // TestWindows holds that the slots of a window are exactly those that the definition names.
 func TestWindows(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 15))
-	var found inTime
+	var found pool.Near
 	for range 200 {
-		draw := func() []place {
-			out := make([]place, 1+r.IntN(60))
+		draw := func() []pool.Place {
+			out := make([]pool.Place, 1+r.IntN(60))
 			for i := range out {
-				out[i] = place{int32(r.IntN(4) - 1), uint64(r.IntN(50))}
+				out[i] = pool.Place{Partition: int32(r.IntN(4) - 1), At: uint64(r.IntN(50))}
 			}
 			return out
 		}
 		slots, rows, gap := draw(), draw(), uint64(1+r.IntN(20))
-		order, window := found.windows(slots, rows, gap)
+		order, window := found.Windows(slots, rows, gap)
 		for i, p := range rows {
 			var want []int32
 			for s, q := range slots {
-				if p.partition != noPartition && p.partition == q.partition && max(p.at, q.at)-min(p.at, q.at) < gap {
+				if p.Partition != pool.NoPartition && p.Partition == q.Partition && max(p.At, q.At)-min(p.At, q.At) < gap {
 					want = append(want, int32(s))
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
@@ -47,47 +48,47 @@ func (c Config) warmupRows() int {
 }
 
 // warmUp collects a minibatch, and computes the first metric when there are enough rows that vary.
-func (l *Learner) warmUp(b batch, s Step) (Step, error) {
+func (l *Learner) warmUp(b pool.Batch, s Step) (Step, error) {
 	s.Warmup = true
 	d := l.cfg.Dim
 	w := &l.warm
-	w.append(b)
+	w.Append(b)
 	if l.gap.learn(b, d); l.cfg.WarmupRows == lca.Auto {
 		l.gap.revise()
 	}
 	want := l.warmupWanted()
-	if off := w.equalFirst(d); off < w.len() && float64(off) > warmupOff*float64(l.cfg.warmupRows()) {
-		w.forget(off, d)
+	if off := w.EqualFirst(d); off < w.Len() && float64(off) > warmupOff*float64(l.cfg.warmupRows()) {
+		w.Forget(off, d)
 	}
-	if w.len() < want {
+	if w.Len() < want {
 		l.counts.Gated += uint64(s.Gated)
 		return s, nil
 	}
-	kept := screen(w.x, d)
-	first := new(batch).pick(*w, kept, d)
-	l.moments.start(first.x, l.work)
+	kept := screen(w.X, d)
+	first := new(pool.Batch).Pick(*w, kept, d)
+	l.moments.start(first.X, l.work)
 	if f := l.moments.columnScale(l.cfg.NuUnit); len(f.Active) == 0 { // nothing moves yet: keep the newest rows
-		w.forget(w.len()-want, d)
+		w.Forget(w.Len()-want, d)
 		return s, nil
 	}
-	s.Gated += w.len() - len(kept)
+	s.Gated += w.Len() - len(kept)
 	l.counts.Gated += uint64(s.Gated)
-	l.warm = batch{}
+	l.warm = pool.Batch{}
 	return l.initialise(first, s)
 }
 
 // initialise fits the first rows without outliers.
-func (l *Learner) initialise(b batch, s Step) (Step, error) {
+func (l *Learner) initialise(b pool.Batch, s Step) (Step, error) {
 	inside, used, err := l.fitInside(b, &s)
 	if err != nil {
 		return Step{}, err
 	}
-	out := b.len() - inside.len()
+	out := b.Len() - inside.Len()
 	s.Gated, s.Learnt = s.Gated+out, used
-	if err := l.chooseBeginning(inside.len(), &s); err != nil {
+	if err := l.chooseBeginning(inside.Len(), &s); err != nil {
 		return Step{}, err
 	}
-	return l.begun(s, inside.len(), out)
+	return l.begun(s, inside.Len(), out)
 }
 
 // begun counts the rows of a first fit, and those that were left out. Where they were too few for an update of C_L, they are learnt in μ, C_G and the pool.
@@ -110,31 +111,31 @@ func (l *Learner) begun(s Step, inside, out int) (Step, error) {
 //
 // Where their scores say little (knowsScores), a row stays in unless it is also an outlier by the C_G of the others. By a
 // C_G that it has itself made wide it would hardly be one.
-func (l *Learner) fitInside(all batch, s *Step) (b batch, used int, err error) {
+func (l *Learner) fitInside(all pool.Batch, s *Step) (b pool.Batch, used int, err error) {
 	b = all
 	for range trimRounds {
 		if used, err = l.fitFirst(b, s); err != nil {
 			return b, 0, err
 		}
 		kept := l.insideGate(b)
-		if len(kept) == b.len() {
+		if len(kept) == b.Len() {
 			break
 		}
-		b = new(batch).pick(b, kept, l.cfg.Dim)
+		b = new(pool.Batch).Pick(b, kept, l.cfg.Dim)
 	}
-	if b.len() == all.len() || l.knowsScores() {
+	if b.Len() == all.Len() || l.knowsScores() {
 		return b, used, nil
 	}
 	l.estimator.load(l.pool, l.metric, l.work)
-	l.estimator.project(all.x, l.moments.mean)
+	l.estimator.project(all.X, l.moments.mean)
 	var inside []int
-	for i, v := range l.family.mahalanobis(l, all.x) {
+	for i, v := range l.family.mahalanobis(l, all.X) {
 		if !isOutlier(v, len(l.metric.Active)) {
 			inside = append(inside, i)
 		}
 	}
-	if len(inside) > b.len() {
-		b = new(batch).pick(all, inside, l.cfg.Dim)
+	if len(inside) > b.Len() {
+		b = new(pool.Batch).Pick(all, inside, l.cfg.Dim)
 		if used, err = l.fitFirst(b, s); err == nil {
 			l.insideGate(b)
 		}
@@ -144,17 +145,17 @@ func (l *Learner) fitInside(all batch, s *Step) (b batch, used int, err error) {
 
 // fitFirst fills an empty pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first update
 // follows at once where the rows suffice for one; used is then how many were.
-func (l *Learner) fitFirst(b batch, s *Step) (used int, err error) {
+func (l *Learner) fitFirst(b pool.Batch, s *Step) (used int, err error) {
 	d := l.cfg.Dim
-	l.moments, l.pool = newRunningMoments(l.cfg.momentsMemory(), d), newPool(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
-	l.moments.start(b.x, l.work)
+	l.moments, l.pool = newRunningMoments(l.cfg.momentsMemory(), d), pool.New(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
+	l.moments.start(b.X, l.work)
 	s.Entered = l.offerToPool(b, nil)
-	s.Pool = l.pool.len()
+	s.Pool = l.pool.Len()
 	if err := l.startFromGlobal(); err != nil {
 		return 0, err
 	}
 	s.Ridged, s.Parzen = l.metric.ridged, l.metric.parzen
-	if !l.worthReplaying(b.len()) {
+	if !l.worthReplaying(b.Len()) {
 		return 0, nil
 	}
 	return l.convergeOnPool(b, s)
@@ -230,32 +231,32 @@ var shrinkages = [...]float64{0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0
 func (l *Learner) endWarmup() (few bool, err error) {
 	d, rows := l.cfg.Dim, l.warm
 	if l.metric != nil { // they have waited for the first minibatch
-		rows = l.pool.batch()
+		rows = l.pool.Batch()
 	}
-	if rows.len() == 0 {
+	if rows.Len() == 0 {
 		return true, nil
 	}
-	if kept := screen(rows.x, d); len(kept) < rows.len() {
-		l.counts.Gated += uint64(rows.len() - len(kept))
-		rows = new(batch).pick(rows, kept, d)
+	if kept := screen(rows.X, d); len(kept) < rows.Len() {
+		l.counts.Gated += uint64(rows.Len() - len(kept))
+		rows = new(pool.Batch).Pick(rows, kept, d)
 	}
-	l.moments.start(rows.x, l.work)
+	l.moments.start(rows.X, l.work)
 	active := len(l.moments.columnScale(l.cfg.NuUnit).Active)
-	if l.wanted = active + spareRows; active == 0 || rows.len() < l.wanted {
+	if l.wanted = active + spareRows; active == 0 || rows.Len() < l.wanted {
 		return true, nil
 	}
-	l.wanted, l.warm = max(l.warmupWanted(), rows.len()+1), batch{} // a stream that has warmed up waits for its first minibatch
-	if rows.len() >= replayRowsPerColumn*active {
+	l.wanted, l.warm = max(l.warmupWanted(), rows.Len()+1), pool.Batch{} // a stream that has warmed up waits for its first minibatch
+	if rows.Len() >= replayRowsPerColumn*active {
 		if _, err := l.initialise(rows, Step{}); err != nil || l.split {
 			return false, err
 		}
-		rows = l.pool.batch()
+		rows = l.pool.Batch()
 	}
 	return true, l.fitFew(rows)
 }
 
 // fitFew makes a single Gaussian of few rows.
-func (l *Learner) fitFew(b batch) error {
+func (l *Learner) fitFew(b pool.Batch) error {
 	if _, err := l.fitFirst(b, new(Step)); err != nil {
 		return err
 	}
@@ -264,19 +265,19 @@ func (l *Learner) fitFew(b batch) error {
 		return err
 	}
 	l.insideGate(b)
-	_, err := l.begun(Step{Learnt: b.len()}, b.len(), 0)
+	_, err := l.begun(Step{Learnt: b.Len()}, b.Len(), 0)
 	return err
 }
 
 // shrink chooses a, and sets C_G to what is left of it.
-func (l *Learner) shrink(b batch) {
+func (l *Learner) shrink(b pool.Batch) {
 	f, d := l.moments.columnScale(l.cfg.NuUnit), l.cfg.Dim
 	n := len(f.Active)
 	whole := f.Sub(nil, l.moments.full(), d, 0)
-	centred := make([]float64, b.len()*n)
-	for i := range b.ids {
+	centred := make([]float64, b.Len()*n)
+	for i := range b.IDs {
 		for j, k := range f.Active {
-			centred[i*n+j] = b.x[i*d+k] - l.moments.mean[k]
+			centred[i*n+j] = b.X[i*d+k] - l.moments.mean[k]
 		}
 	}
 	best, least := 1.0, math.Inf(1)
@@ -342,12 +343,12 @@ func (l *Learner) chooseBeginning(inside int, s *Step) error {
 	if !l.free.kernel && !l.free.gaussian || l.cfg.OutlierGate != lca.Auto { // a gate in kernel widths needs its kernels
 		return nil
 	}
-	rows, first := l.pool.batch(), l.regime
+	rows, first := l.pool.Batch(), l.regime
 	was := slices.Clone(l.score(rows))
-	tried := lca.Choice{Rows: uint64(rows.len())}
+	tried := lca.Choice{Rows: uint64(rows.Len())}
 	best, least := first, math.Inf(1)
 	consider := func(name string, scores []float64) {
-		r, v := l.settings, meanOf(scores)+l.ownNumbers()/l.independent(l.pool.len())
+		r, v := l.settings, meanOf(scores)+l.ownNumbers()/l.independent(l.pool.Len())
 		if tried.Candidates = append(tried.Candidates, lca.Trial{Name: name, Parzen: l.metric.parzen, Nu: r.nu, NuUnit: r.unit, Kernel: r.kernel, NLL: v}); v < least {
 			best, least, tried.Taken = l.regime, v, len(tried.Candidates)-1
 		}
@@ -377,7 +378,7 @@ func (l *Learner) chooseBeginning(inside int, s *Step) error {
 		l.chosen, s.Choice = tried, &tried
 	}
 	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
-	l.insideGate(new(batch).sample(rows, gateRows, int(l.gate.turn), l.cfg.Dim))
+	l.insideGate(new(pool.Batch).Sample(rows, gateRows, int(l.gate.turn), l.cfg.Dim))
 	return nil
 }
 
@@ -426,13 +427,13 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 		return errors.New("lca: warm start: the model has no neighbours: import its neighbours part too")
 	}
 	n := len(m.Neighbours) / d
-	b := batch{make([]float64, len(m.Neighbours)), make([]uint64, n), make([]place, n)}
+	b := pool.Batch{X: make([]float64, len(m.Neighbours)), IDs: make([]uint64, n), Places: make([]pool.Place, n)}
 	for k, v := range m.Neighbours {
-		b.x[k] = m.Mean[k%d] + float64(v)
+		b.X[k] = m.Mean[k%d] + float64(v)
 	}
 	for i := range n {
-		b.ids[i] = mix(mix(m.Info.Rows) + uint64(i))
-		b.places[i].partition = noPartition
+		b.IDs[i] = pool.Mix(pool.Mix(m.Info.Rows) + uint64(i))
+		b.Places[i].Partition = pool.NoPartition
 	}
 	next, err := NewLearner(l.asked)
 	if err != nil {

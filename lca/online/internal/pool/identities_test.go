@@ -1,4 +1,4 @@
-package online
+package pool
 
 import (
 	"math/rand/v2"

@@ -1,0 +1,116 @@
+package online
+
+import (
+	"context"
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+)
+
+const (
+	replayGain  = 1e-4 // a replay ends when a step gains less than this, in nats per row,
+	replaySteps = 100  // or after this number of steps,
+	// or after this number of pairs of rows: ten steps with N = 3000, which cost as much as 30000 rows.
+	replayPairs = 90e6
+	// With fewer rows per column than this, EM to convergence fits the rows and not the stream.
+	replayRowsPerColumn = 20
+	// The gain at which it then ends: smaller gains say more about these rows than about the stream.
+	replayFewGain = 1e-2
+)
+
+// replayPool runs EM over the pool, each of its rows against all others, while the stream is young.
+//
+// EM is slow from C_L = C_G: where structure is much finer than the whole, as two thin rings are,
+// it takes dozens of steps before λ shows any of it. A stream makes few. With the growing n a minibatch is
+// 4B/rows of a step, which adds up to 4 ln(rows/200) steps: 18 after 20000 rows, and later one per n/(1−γ) rows.
+// Reading the pool again costs no row of the stream: rings that took 100000 rows are found in 1000. The scores of
+// a young stream, and a gate in kernel widths, are right from the first model on.
+//
+// It happens at the end of the warm-up (fitFirst) and each time the number of rows learnt has doubled since, until the
+// pool is full: by the count of rows, and not by time. C_L is then what lca.Fit gives for the pool, less noisy than a
+// running average over rows/8 rows. With fewer than 20 rows per column the converged metric is that of those rows
+// alone, and worse on the next rows than the few steps of config.go, except with a full pool, which will not grow.
+// Where the configuration sets the number of inner steps, or γ = 0, the caller counts the steps and nothing is replayed.
+func (l *Learner) replayPool(before uint64, s *Step) error {
+	if !l.worthReplaying(l.pool.Len()) || !l.rowsDoubled(before) {
+		return nil
+	}
+	if _, err := l.convergeOnPool(l.pool.Batch(), s); err != nil {
+		return err
+	}
+	// While the pool holds all rows so far, outliers among the first can still be left out without losing any other.
+	if b := l.pool.Batch(); l.pool.Offered == uint64(b.Len()) && l.knowsScores() {
+		if kept := l.insideGate(b); len(kept) < b.Len() {
+			if _, err := l.fitFirst(new(pool.Batch).Pick(b, kept, l.cfg.Dim), s); err != nil {
+				return err
+			}
+			l.split = true // the rows left out were counted as learnt when they came, and stay counted so
+		}
+	}
+	l.estimator.load(l.pool, l.metric, l.work)
+	l.setGate(l.pool.Batch())
+	l.renewEstimator()
+	return nil
+}
+
+// worthReplaying reports whether that number of rows is worth it.
+func (l *Learner) worthReplaying(rows int) bool {
+	if l.cfg.InnerSteps != lca.Auto || (l.cfg.Gamma == 0 && l.cfg.HalfLifeRows == 0) {
+		return false
+	}
+	return rows >= min(l.cfg.Neighbours, replayRowsPerColumn*len(l.metric.Active))
+}
+
+// rowsDoubled says whether the rows learnt have just come to the warm-up's number times a power of two,
+// of which the last is the first that finds the pool full.
+func (l *Learner) rowsDoubled(before uint64) bool {
+	first := uint64(l.cfg.warmupRows())
+	for at := first; at < 2*max(uint64(l.cfg.Neighbours), first); at *= 2 {
+		if before < at && at <= l.counts.Since {
+			return true
+		}
+	}
+	return false
+}
+
+// convergeOnPool runs EM for the given rows against the pool and returns how many were used. The split is found at
+// each step: to move between the parts is what EM is slow at.
+func (l *Learner) convergeOnPool(b pool.Batch, s *Step) (used int, err error) {
+	return l.converge(context.Background(), b, s)
+}
+
+// converge is convergeOnPool until ctx ends.
+func (l *Learner) converge(ctx context.Context, b pool.Batch, s *Step) (used int, err error) {
+	last, least := math.Inf(1), replayGain
+	if b.Len() < replayRowsPerColumn*len(l.metric.Active) {
+		least = replayFewGain
+	}
+	for range min(replaySteps, max(1, replayPairs/(b.Len()*l.pool.Len()))) {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		l.estimator.load(l.pool, l.metric, l.work)
+		l.estimator.project(b.X, l.moments.mean)
+		ex := l.exclusion(b)
+		if !l.usesScores() { // a gate narrower than far would shut out much of the data while C_L comes down
+			ex.Gate = math.Max(l.cfg.kernelGate(), kernel.FarLimit(l.metric.parzen))
+		}
+		m := l.estimator.update(ex)
+		var now Step
+		if l.evaluate(m, b.X, &now); m.Rows == 0 || !(last-now.NLL > least) {
+			break
+		}
+		used, last = m.Rows+m.Atoms, now.NLL
+		l.metric.average(m, 0, l.work)
+		if _, err := l.updateMetric(1); err != nil {
+			return 0, err
+		}
+		l.split = true
+		s.Replayed++
+	}
+	s.Parzen, s.Gaussian = l.metric.parzen, len(l.metric.Active)-l.metric.parzen
+	s.Ridged = s.Ridged || l.metric.ridged
+	return used, nil
+}
