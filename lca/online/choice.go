@@ -15,6 +15,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 )
 
 const (
@@ -247,7 +248,7 @@ func (l *Learner) adopt(best candidate, rows pool.Batch) (adopted bool, err erro
 	before, was := l.regime, slices.Clone(l.score(rows))
 	if err = l.begin(best); err == nil {
 		if now := l.score(rows); surelyLower(now, was, l.independent(rows.Len())) {
-			l.drift.nll.moveTo(was, now, float64(l.cfg.Minibatch))
+			l.drift.nll.MoveTo(was, now, float64(l.cfg.Minibatch))
 			l.setGate(new(pool.Batch).Sample(l.pool.Batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
 			return true, nil
 		}
@@ -276,7 +277,7 @@ func (l *Learner) score(b pool.Batch) []float64 {
 
 // independent returns how many independent rows that number of rows stands for.
 func (l *Learner) independent(rows int) float64 {
-	if g := l.gap.rows; g > 1 {
+	if g := l.gap.Rows; g > 1 {
 		return min(float64(rows), float64(max(l.counts.Since, uint64(l.pool.Len())))/float64(g))
 	}
 	return float64(rows)
@@ -343,7 +344,7 @@ func newContest(l *Learner) *contest {
 	d, rows := l.cfg.Dim, l.pool.Len()
 	f := &Learner{asked: l.asked, cfg: l.cfg, family: l.family, estimator: newEstimator(l.cfg), counts: l.counts, work: new(linalg.Workspace)}
 	f.regime = regime{
-		settings: l.settings, pool: l.pool.Clone(), moments: l.moments.clone(), gap: timeGap{rows: l.gap.rows}, split: true,
+		settings: l.settings, pool: l.pool.Clone(), moments: l.moments.clone(), gap: timegap.Fixed(l.gap.Rows), split: true,
 		cl: make([]float64, d*d), gate: scoreGate{limit: math.Inf(1)},
 	}
 	c := &contest{learner: f, free: l.open()}
@@ -404,7 +405,7 @@ func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fi
 	f := l.cfg.Fit()
 	f.Nu, f.NuUnit, f.Kernel, f.DOF = r.nu, r.unit, r.kernel, r.dof
 	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, contestGain, pool.Mix(l.cfg.Seed^l.counts.Rows)
-	order, window := new(pool.Near).Windows(c.train.Places, c.train.Places, l.gap.rows)
+	order, window := new(pool.Near).Windows(c.train.Places, c.train.Places, l.gap.Rows)
 	if window != nil {
 		f.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
 	}

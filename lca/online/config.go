@@ -50,9 +50,9 @@ type Config struct {
 	TargetRows   int       // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
 
 	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity; more where a column is slow (learner.go)
-	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (pool.go)
+	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (rehearse.go)
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: by the scores of the pool (gate.go); +Inf = off
-	TimeGap     int     // rows of a partition within which two rows are no neighbours; 0 = none; Auto: by the autocorrelation (timegap.go)
+	TimeGap     int     // rows of a partition within which two rows are no neighbours; 0 = none; Auto: by the autocorrelation (package timegap)
 	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
 	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); without it the learner never restarts; default true
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity

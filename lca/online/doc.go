@@ -19,7 +19,7 @@
 //  3. μ and C_G take in the same rows (runningmoments.go).
 //  4. M-step: B_G and B_L by Proposition 1 for C_L + ν I and C_G + ν_g I (metricstate.go), or, between two
 //     eigendecompositions, the best B_L of its span (metricstate.go).
-//  5. Some of the rows replace neighbours (pool.go).
+//  5. Some of the rows replace neighbours (package pool).
 //
 // What is learnt depends on the rows, their identities and their order alone: never on a clock, on GOMAXPROCS, on the
 // processor, on who asks for a model, or on where the stream was interrupted and resumed.
@@ -29,11 +29,11 @@
 // A stream has no n and no second pass, and it may change. Each departure is explained in the file that is named:
 //
 //   - n of eq. 8 grows with the rows learnt, up to a cap (config.go); a fixed n is the paper's.
-//   - Neighbours are a pool that favours the recent (pool.go), not rows drawn again from all.
+//   - Neighbours are a pool that favours the recent (package pool), not rows drawn again from all.
 //   - Rows that are near in time are no neighbours, and rows are counted as fewer where they depend on each other
-//     (timegap.go).
+//     (package timegap).
 //   - μ and C_G have the pool's memory (runningmoments.go), so that a change does not pass for structure.
-//   - While the stream is young EM also runs over the pool (pool.go): a step of eq. 8 is a small part of
+//   - While the stream is young EM also runs over the pool (rehearse.go): a step of eq. 8 is a small part of
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
 //   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (metricstate.go).
 //   - LCA-Gauss-Red is a search in the background that takes effect at a fixed row, and so is the choice of ν, its unit, the
@@ -46,10 +46,10 @@
 //     (TestFaultIsNotLearnt, TestChangeIsLearnt, TestHeldRegimeReturns)
 //   - Minibatches that are not as those before (gate.go, drift.go) or in which a column does not move (stuck.go) are set aside, unless
 //     rows of the pool are like them (restart.go). When they last the learner restarts from them (restart.go). It restarts as well
-//     when it refuses most rows (held.go). (TestDriftIsFollowed, TestBurst, TestPatience, TestStuckColumn)
+//     when it refuses most rows (watch.Refusals). (TestDriftIsFollowed, TestBurst, TestPatience, TestStuckColumn)
 //   - The last metrics that were left at a restart are kept, and one that explains the new rows is current again at
 //     once (former.go). (TestRegimeReturns, TestNoFalseReturn) With Drift off none is left, and the newest that knew all before it is kept, for
 //     when it is forgotten (knowngood.go). (TestLongRest)
-//   - Many rows that are refused for long are an alarm (held.go). (TestHeldRows)
+//   - Many rows that are refused for long are an alarm (watch.Refusals). (TestHeldRows)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package online

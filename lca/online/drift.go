@@ -11,12 +11,11 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 )
 
 const (
-	driftAlarm  = 5.0 // standard deviations
-	driftMemory = 30  // minibatches that the running mean and variance cover
-	driftSettle = 10  // minibatches after a start or restart before they are used
+	driftAlarm = 5.0 // standard deviations
 	// With the density preset a change must last for this many rows per column, and for at least patientRows.
 	patientColumns = 100
 	patientRows    = 1000
@@ -32,44 +31,14 @@ const (
 // still improves, the NLL falls and z is negative. restart.go says what happens to anomalous minibatches.
 // Config.Drift turns this off.
 type drift struct {
-	nll   level
-	far   level // share of far rows
+	nll   watch.Level
+	far   watch.Level // share of far rows
 	quiet quietColumns
 }
 
 // young reports whether few minibatches have been learnt since the start or the last restart. far counts all of them; nll
 // counts those since the gate last opened, and a former regime has that of one that has settled.
-func (d *drift) young() bool { return max(d.nll.seen, d.far.seen) < driftSettle }
-
-// level is the running mean and variance of a figure.
-type level struct {
-	seen           uint64 // minibatches observed
-	mean, variance float64
-}
-
-// z returns by how many standard deviations a figure exceeds the recent mean; 0 until enough
-// minibatches have been seen.
-func (d *level) z(figure float64) float64 {
-	if d.seen < driftSettle || !(d.variance > 0) || math.IsNaN(figure) {
-		return 0
-	}
-	return (figure - d.mean) / math.Sqrt(d.variance)
-}
-
-// observe adds the figure of a minibatch that is learnt.
-func (d *level) observe(figure float64) { d.among(figure, driftMemory) }
-
-// among adds a figure, of which the last memory count.
-func (d *level) among(figure, memory float64) {
-	if math.IsNaN(figure) || math.IsInf(figure, 0) {
-		return
-	}
-	d.seen++
-	delta, w := figure-d.mean, 1/min(float64(d.seen), memory)
-	d.mean += float64(w * delta)
-	// West's update of a weighted variance; the first minibatch has none.
-	d.variance = float64((1 - w) * (d.variance + float64(float64(w*delta)*delta)))
-}
+func (d *drift) young() bool { return max(d.nll.Seen, d.far.Seen) < watch.Settle }
 
 // driftRows returns for how many rows a change must last before the learner restarts from it: at least the warm-up's.
 //
@@ -106,8 +75,8 @@ const (
 // The Gaussian directions as a whole have no clusters, so that a smaller change is enough there: half of the mean
 // square that they had.
 type quietColumns struct {
-	columns []level // of the logarithm, for each column
-	outside level   // of the logarithm of the mean square of a Gaussian direction
+	columns []watch.Level // of the logarithm, for each column
+	outside watch.Level   // of the logarithm of the mean square of a Gaussian direction
 
 	square []float64 // of the last minibatch: logarithms, for each column
 	part   float64   // of the last minibatch: logarithm for the Gaussian part; NaN where there is none
@@ -125,15 +94,15 @@ func (q *quietColumns) measure(l *Learner, b pool.Batch, m *kernel.Moments) (qui
 		}
 	}
 	if q.columns == nil {
-		q.columns = make([]level, d)
+		q.columns = make([]watch.Level, d)
 	}
 	for _, k := range l.metric.Active {
 		square := q.square[k] / float64(rows)
 		q.square[k] = math.Log(square)
-		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].z(q.square[k]) < -driftAlarm && l.rarelyQuiet(k, square, rows)
+		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].Z(q.square[k]) < -driftAlarm && l.rarelyQuiet(k, square, rows)
 	}
 	q.measurePart(l, m)
-	return quiet || q.part < q.outside.mean+math.Log(quietOutside) && q.outside.z(q.part) < -driftAlarm && l.rarelyQuietOutside(math.Exp(q.part), rows)
+	return quiet || q.part < q.outside.Mean+math.Log(quietOutside) && q.outside.Z(q.part) < -driftAlarm && l.rarelyQuietOutside(math.Exp(q.part), rows)
 }
 
 // measurePart takes the mean square of the Gaussian part.
@@ -154,9 +123,9 @@ func (q *quietColumns) measurePart(l *Learner, m *kernel.Moments) {
 // observe adds the minibatch that was measured last, which is learnt.
 func (q *quietColumns) observe(active []int) {
 	for _, k := range active {
-		q.columns[k].observe(q.square[k])
+		q.columns[k].Observe(q.square[k])
 	}
-	q.outside.observe(q.part)
+	q.outside.Observe(q.part)
 }
 
 // clone returns levels of its own.
@@ -167,23 +136,23 @@ func (q *quietColumns) clone() quietColumns {
 func (q *quietColumns) write(w *state.Writer) {
 	w.Count(len(q.columns))
 	for k := range q.columns {
-		q.columns[k].write(w)
+		q.columns[k].Write(w)
 	}
-	q.outside.write(w)
+	q.outside.Write(w)
 }
 
-func (q *quietColumns) read(r *reader, dim int) {
+func (q *quietColumns) read(r *state.Reader, dim int) {
 	n := r.Count(24)
 	if r.Err == nil && n != 0 && n != dim {
 		r.Err = fmt.Errorf("mean squares of %d columns, want %d", n, dim)
 	}
 	q.columns = nil
 	for range n {
-		var c level
-		c.read(r)
+		var c watch.Level
+		c.Read(r)
 		q.columns = append(q.columns, c)
 	}
-	q.outside.read(r)
+	q.outside.Read(r)
 }
 
 // Alarm says why a learner has left its metric for another one, or that it refuses many rows.
@@ -194,8 +163,8 @@ const (
 	AlarmNone           Alarm = iota // the metric goes on
 	AlarmDrift                       // the stream has changed: the learner restarted from the rows since (restart.go)
 	AlarmRegimeReturned              // a former metric explains the rows, and is current again
-	AlarmLockout                     // most rows were refused: the learner restarted from those that came next (held.go)
-	AlarmRefused                     // many rows have been refused for long (held.go), or no column has moved for as long as a change must last (restart.go); the metric goes on
+	AlarmLockout                     // most rows were refused: the learner restarted from those that came next (watch.Refusals)
+	AlarmRefused                     // many rows have been refused for long (watch.Refusals), or no column has moved for as long as a change must last (restart.go); the metric goes on
 )
 
 var alarmNames = enum.Names[Alarm]{AlarmNone: "none", AlarmDrift: "drift", AlarmRegimeReturned: "regime_returned", AlarmLockout: "lockout", AlarmRefused: "refused"}

@@ -10,6 +10,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
+	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
@@ -64,7 +66,7 @@ type regime struct {
 	split    bool         // the metric is the result of an M-step, and not the initial one from C_G
 	drift    drift
 	aligned  reference
-	gap      timeGap
+	gap      timegap.Gap
 	gate     scoreGate
 
 	evaluator *recent.Evaluator // of the last rows, of a former regime; nil: it is not known
@@ -98,7 +100,7 @@ func (l *Learner) swap(f *former) {
 
 // beganLately reports whether the current regime is so young that nothing is anomalous in it, and there are others.
 func (l *Learner) beganLately() bool {
-	return len(l.former.regimes) > 0 && l.cfg.Drift && !l.cfg.Finite && l.drift.far.seen < driftSettle
+	return len(l.former.regimes) > 0 && l.cfg.Drift && !l.cfg.Finite && l.drift.far.Seen < watch.Settle
 }
 
 // regimeReturns tries the former metrics on a minibatch, and makes the best one current if it explains the rows and has an NLL below the one
@@ -114,7 +116,7 @@ func (l *Learner) regimeReturns(b pool.Batch, restart bool, below float64) bool 
 	}
 	back := l.former.regimes[best]
 	l.former.regimes = slices.Delete(l.former.regimes, best, best+1)
-	l.remember()
+	l.keepFormer()
 	l.setRegime(back.regime)
 	l.counts.Since = back.since
 	l.former.turned = l.counts.Minibatches
@@ -142,21 +144,21 @@ func (l *Learner) bestFormer(below float64, fits func() (nll float64, ok bool)) 
 func (l *Learner) explains(all pool.Batch) (nll float64, ok bool) {
 	var s Step
 	l.estimator.load(l.pool, l.metric, l.work)
-	b, m, far := l.judge(all, &s)
-	quiet := l.drift.quiet.measure(l, b, m)
-	ok = !l.manyFar(far, all.Len()) && !quiet && m.Rows+m.Atoms > 0
-	return s.NLL, ok && math.Abs(l.drift.nll.z(s.NLL)) <= formerSurely
+	j := l.judge(all, &s)
+	quiet := l.drift.quiet.measure(l, j.inside, j.moments)
+	ok = !l.manyFar(j.far, all.Len()) && !quiet && j.moments.Rows+j.moments.Atoms > 0
+	return s.NLL, ok && math.Abs(l.drift.nll.Z(s.NLL)) <= formerSurely
 }
 
 // leave forgets what was collected under the regime that is left.
 func (l *Learner) leave() {
 	l.counts.Gated += uint64(l.warm.Len()) // they are never learnt
 	l.choice.drop()
-	l.warm, l.held, l.lockout, l.tailNeed = pool.Batch{}, pool.Batch{}, lockout{}, 0
+	l.warm, l.held, l.lockout, l.tailNeed = pool.Batch{}, pool.Batch{}, watch.Refusals{}, 0
 }
 
-// remember adds the current regime to the former ones, if that can be.
-func (l *Learner) remember() {
+// keepFormer adds the current regime to the former ones, if that can be.
+func (l *Learner) keepFormer() {
 	kept, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
 	if l.cfg.Finite || kept == 0 {
 		return
@@ -178,7 +180,7 @@ func (l *Learner) thinned() (former, bool) {
 	next := regime{
 		settings: was.settings, chosen: was.chosen,
 		pool: pool.New(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed), moments: was.moments, cl: make([]float64, d*d),
-		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.interrupted(),
+		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.Interrupted(),
 		evaluator: evaluator,
 	}
 	for i, id := range kept.IDs {
@@ -194,7 +196,7 @@ func (l *Learner) thinned() (former, bool) {
 	l.regime = next
 	err := l.findFirstSplit(was.metric.parzen)
 	if err == nil {
-		l.drift.nll.moveTo(before, l.score(some), float64(l.cfg.Minibatch)/float64(min(max(l.gap.rows, 1), uint64(l.cfg.Minibatch))))
+		l.drift.nll.MoveTo(before, l.score(some), float64(l.cfg.Minibatch)/float64(min(max(l.gap.Rows, 1), uint64(l.cfg.Minibatch))))
 		l.setGate(some)
 	}
 	next, l.regime = l.regime, was
@@ -206,26 +208,6 @@ func (l *Learner) findFirstSplit(parzen int) error {
 	l.metric, l.split = nil, true
 	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), l.moments.columnScale(l.cfg.NuUnit).Active, l.moments.cov)
 	return l.findSplit(parzen)
-}
-
-// moveTo makes the level that of other scores of the same rows. One that has not settled becomes theirs, with the
-// variance of minibatches of that number of independent rows.
-func (d *level) moveTo(was, now []float64, rows float64) {
-	var n, mean, squares, difference float64
-	for i, v := range now {
-		if u := v - was[i]; u-u == 0 {
-			n++
-			difference += float64((u - difference) / n)
-			delta := v - mean
-			mean += float64(delta / n)
-			squares += float64(delta * (v - mean))
-		}
-	}
-	if d.seen >= driftSettle {
-		d.mean += difference
-	} else if n > 0 {
-		*d = level{seen: driftSettle, mean: mean, variance: squares / n / rows}
-	}
 }
 
 // write appends the former regimes. Their metrics follow from the rest, and are found again by read.
@@ -243,7 +225,7 @@ func (f *formers) write(w *state.Writer) {
 		w.Count(r.metric.parzen)
 		r.drift.write(w)
 		r.aligned.write(w)
-		r.gap.write(w)
+		r.gap.Write(w)
 		r.gate.write(w)
 		writeEvaluator(w, r.evaluator)
 	}
@@ -267,7 +249,7 @@ func (l *Learner) readFormers(r *reader) {
 		parzen := int(r.U64())
 		l.drift.read(r, d)
 		l.aligned.read(r, d)
-		l.gap.read(r, d)
+		l.gap.Read(&r.Reader, d)
 		l.gate.read(r)
 		if r.version > secondVersion {
 			l.evaluator = readEvaluator(r, d)

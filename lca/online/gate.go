@@ -10,6 +10,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/tail"
 )
 
 const (
@@ -40,7 +41,7 @@ const (
 // Config.OutlierGate is a gate in kernel widths instead: the squared distance to the nearest neighbour, and that to μ over the Gaussian directions
 // (gaussianGate).
 // It is for scores against a known good period with Drift off, so that no fault is learnt. It reinforces itself:
-// rows that never enter Ĉ_L make the kernel narrower, and so rows like them even farther away. See held.go.
+// rows that never enter Ĉ_L make the kernel narrower, and so rows like them even farther away. See watch.Refusals.
 
 // inliers returns the rows that are no outliers by C_G, where that is the gate, and in which no constant column has moved. It leaves them projected in the
 // estimator.
@@ -186,7 +187,7 @@ func (l *Learner) measureTail() {
 	for _, half := range halves {
 		l.sorted = append(l.sorted, 2*half)
 	}
-	if l.tail.square = tailQuantile(l.sorted, gateShare, l.independent(b.Len())); math.IsInf(l.tail.square, 1) {
+	if l.tail.square = tail.Quantile(l.sorted, gateShare, l.independent(b.Len())); math.IsInf(l.tail.square, 1) {
 		l.tail.square = 0
 	}
 }

@@ -103,11 +103,11 @@ func (l *Learner) knownReturns(all pool.Batch) bool {
 func (l *Learner) recognises(recent, last pool.Batch, stuckFor uint64) (nll float64, ok bool) {
 	var s Step
 	l.estimator.load(l.pool, l.metric, l.work)
-	b, m, far := l.judge(recent, &s)
+	j := l.judge(recent, &s)
 	stuck, _ := l.isStuck(last, stuckFor)
-	ok = !stuck && !l.drift.quiet.measure(l, b, m) && m.Rows+m.Atoms > 0
-	ok = ok && float64(far) <= knownRefused*float64(recent.Len())
-	return s.NLL, ok && (l.drift.nll.z(s.NLL) <= formerSurely || s.NLL <= l.drift.nll.mean+knownNats)
+	ok = !stuck && !l.drift.quiet.measure(l, j.inside, j.moments) && j.moments.Rows+j.moments.Atoms > 0
+	ok = ok && float64(j.far) <= knownRefused*float64(recent.Len())
+	return s.NLL, ok && (l.drift.nll.Z(s.NLL) <= formerSurely || s.NLL <= l.drift.nll.Mean+knownNats)
 }
 
 // keepKnown keeps the current regime if it knows what the one that is kept knows. It asks when the rows learnt have passed the warm-up's number times a power
@@ -139,10 +139,9 @@ func (l *Learner) stillKnows(kept *former) bool {
 }
 
 // refused returns how many rows are far from what the current regime knows.
-func (l *Learner) refused(b pool.Batch) (far int) {
+func (l *Learner) refused(b pool.Batch) int {
 	l.estimator.load(l.pool, l.metric, l.work)
-	_, _, far = l.judge(b, new(Step))
-	return far
+	return l.judge(b, new(Step)).far
 }
 
 // keepThis keeps the current regime, in place of the one that knew all before.
@@ -157,7 +156,7 @@ func (l *Learner) keepThis() {
 	}
 	one.moments = one.moments.clone() // the current regime goes on with what the two share
 	one.drift.quiet = one.drift.quiet.clone()
-	one.gap = one.gap.clone()
+	one.gap = one.gap.Clone()
 	if len(l.former.regimes) == 0 {
 		l.former.regimes = append(l.former.regimes, one)
 		return

@@ -51,7 +51,7 @@ func (l *Learner) updateMetric(share float64) (found bool, err error) {
 		m.pending += share
 		m.minibatches++
 		most := splitShare
-		if l.cfg.grows(l.counts.Since, l.gap.rows) {
+		if l.cfg.grows(l.counts.Since, l.gap.Rows) {
 			most = youngShare
 		}
 		due := !l.family.unconfined() || m.pending >= most || m.minibatches >= splitMinibatches

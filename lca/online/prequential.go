@@ -74,7 +74,7 @@ func (l *Learner) judgeSet() {
 		return
 	}
 	n, p := len(l.metric.Active), l.metric.parzen
-	independent := l.moments.independent(max(l.gap.rows, l.gap.of(l.gap.longestLag())))
+	independent := l.moments.independent(max(l.gap.Rows, l.gap.Of(l.gap.LongestLag())))
 	if independent < float64(judgedRowsPerColumn*n) {
 		return
 	}
@@ -164,4 +164,24 @@ func (l *Learner) mahalanobis(x []float64, without []prop1.Sparse) (squares []fl
 		dst[i] = kernel.NormSquared(y[i*n : (i+1)*n])
 	}
 	return dst, counted
+}
+
+// runningRows is the memory of the figures in Info, in rows: about that of C_L.
+const runningRows = 3000
+
+// running are the means of Step's figures over the recent past. A young stream's are plain means.
+type running struct {
+	Weight                      float64 // rows that the means stand for, ≤ runningRows
+	NLL, GaussianNLL, Effective float64
+}
+
+func (r *running) add(s *Step) {
+	if s.Learnt == 0 || math.IsNaN(s.NLL) || math.IsInf(s.NLL, 0) {
+		return
+	}
+	r.Weight = min(r.Weight+float64(s.Learnt), max(runningRows, float64(s.Learnt)))
+	w := float64(s.Learnt) / r.Weight
+	r.NLL += float64(w * (s.NLL - r.NLL))
+	r.GaussianNLL += float64(w * (s.GaussianNLL - r.GaussianNLL))
+	r.Effective += float64(w * (s.Effective - r.Effective))
 }

@@ -1,12 +1,10 @@
 package online
 
 import (
-	"math"
-	"slices"
-
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
+	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 )
 
 // A minibatch is anomalous if more than a tenth of its rows are far from all neighbours (gate.go), or if its NLL is far
@@ -27,22 +25,22 @@ import (
 // anomalous. A change that is believed is another part of the set, and joins the rest (learner.go).
 
 // isAnomalous says whether a minibatch differs from the recent ones; it sets s.Z.
-func (l *Learner) isAnomalous(b pool.Batch, m *kernel.Moments, far, rows int, s *Step) bool {
+func (l *Learner) isAnomalous(j judgement, s *Step) bool {
 	switch {
 	case s.Opened:
 		return false
 	case l.watchesColumns():
-		quiet := l.drift.quiet.measure(l, b, m)
-		stuck, judged := l.isStuck(b, 0)
+		quiet := l.drift.quiet.measure(l, j.inside, j.moments)
+		stuck, judged := l.isStuck(j.inside, 0)
 		quiet = quiet && !judged // equal rows vary in nothing, which isStuck judges
 		if l.cfg.Drift {
-			s.Z = l.drift.nll.z(s.NLL)
+			s.Z = l.drift.nll.Z(s.NLL)
 		}
-		if quiet || stuck || s.Z > driftAlarm && l.rarelyUnlikely(m) {
+		if quiet || stuck || s.Z > driftAlarm && l.rarelyUnlikely(j.moments) {
 			return true
 		}
 	}
-	return (l.cfg.Drift || l.cfg.OutlierGate == lca.Auto) && l.manyFar(far, rows)
+	return (l.cfg.Drift || l.cfg.OutlierGate == lca.Auto) && l.manyFar(j.far, j.all.Len())
 }
 
 // watchesColumns reports whether columns that are stuck or quiet make a minibatch anomalous. A finite set has no order, and with Drift off and no gate
@@ -53,7 +51,7 @@ func (l *Learner) watchesColumns() bool { return !l.cfg.Finite && (l.cfg.Drift |
 // than there are now and then. By kernel distance more may be far from the first minibatch on.
 func (l *Learner) manyFar(far, rows int) bool {
 	if l.usesScores() {
-		return float64(far) > (manyRows+2*l.drift.far.mean)*float64(rows)
+		return float64(far) > (manyRows+2*l.drift.far.Mean)*float64(rows)
 	}
 	if !tooManyFar(far, rows) {
 		return false
@@ -64,12 +62,13 @@ func (l *Learner) manyFar(far, rows int) bool {
 // acceptNormal records the NLL of a minibatch that is about to be learnt, and drops as many rows from quarantine. Rows
 // to which the gate opens may be any number of nats away, and those before them are not all that there is. What is usual
 // shows in the minibatches that follow: the level of both would hide a change until it has forgotten them.
-func (l *Learner) acceptNormal(far, rows int, s *Step) {
-	l.drift.far.observe(float64(far) / float64(max(rows, 1)))
+func (l *Learner) acceptNormal(j judgement, s *Step) {
+	rows := j.inside.Len()
+	l.drift.far.Observe(float64(j.far) / float64(max(rows, 1)))
 	if s.Opened {
-		l.drift.nll = level{}
+		l.drift.nll = watch.Level{}
 	} else {
-		l.drift.nll.observe(s.NLL)
+		l.drift.nll.Observe(s.NLL)
 		if l.watchesColumns() {
 			l.drift.quiet.observe(l.metric.Active)
 		}
@@ -87,11 +86,11 @@ func (l *Learner) release(rows int) int {
 // patience returns how many rows in quarantine make a restart.
 func (l *Learner) patience() int {
 	want := l.cfg.driftRows()
-	if l.lockout.tripped {
+	if l.lockout.Tripped {
 		want = l.cfg.warmupRows()
 	}
 	if l.cfg.DriftRows == lca.Auto && l.cfg.WarmupRows == lca.Auto {
-		want = stretched(want, l.gap.rows, l.cfg.Neighbours)
+		want = timegap.Stretched(want, l.gap.Rows, l.cfg.Neighbours)
 	}
 	return want
 }
@@ -117,13 +116,14 @@ func (l *Learner) quarantine(b pool.Batch, s Step) (Step, error) {
 	first := new(pool.Batch).Pick(*w, kept, d)
 	if !l.moves(w.X) { // keep the newest rows
 		if w.Len()-b.Len() < want { // say so, once
-			s.Alarm, s.Still, l.lockout.lasting = AlarmRefused, true, refusedRows
+			s.Alarm, s.Still = AlarmRefused, true
+			l.lockout.Tell()
 		}
 		w.Forget(w.Len()-want, d)
 		l.updateCounters(&s)
 		return s, nil
 	}
-	if s.Alarm = AlarmDrift; l.lockout.tripped {
+	if s.Alarm = AlarmDrift; l.lockout.Tripped {
 		s.Alarm = AlarmLockout
 	}
 	s.Gated += w.Len() - len(kept)
@@ -147,9 +147,9 @@ func (l *Learner) restart(first pool.Batch, s Step) (Step, error) {
 	was := former{l.regime, l.counts.Since}
 	l.leave()
 	l.counts.Since = 0
-	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: was.aligned, cl: make([]float64, l.cfg.Dim*l.cfg.Dim), gap: newTimeGap(l.cfg)})
-	l.gap.learn(first, l.cfg.Dim)
-	l.gap.revise()
+	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: was.aligned, cl: make([]float64, l.cfg.Dim*l.cfg.Dim), gap: timegap.New(l.cfg.TimeGap, l.cfg.Neighbours, l.cfg.Finite)})
+	l.gap.Learn(first, l.cfg.Dim)
+	l.gap.Revise()
 	b, used, err := l.fitInside(first, &s)
 	if err != nil {
 		return Step{}, err
@@ -157,7 +157,7 @@ func (l *Learner) restart(first pool.Batch, s Step) (Step, error) {
 	before := s.Gated
 	s.Gated, s.Learnt = before+first.Len()-b.Len(), used
 	l.swap(&was)
-	l.remember()
+	l.keepFormer()
 	l.swap(&was)
 	if err := l.chooseBeginning(b.Len(), &s); err != nil {
 		return Step{}, err
@@ -165,191 +165,31 @@ func (l *Learner) restart(first pool.Batch, s Step) (Step, error) {
 	return l.begun(s, b.Len(), s.Gated-before)
 }
 
-// A minibatch that differs from the recent ones is compared with the pool's rows, each of them against the others, before it
-// counts as anomalous. There are few recent minibatches, and their figures are far from normal where few rows decide them:
-// rows of heavy tails, or those in which a column does not have the value that it nearly always has. The number of columns
-// counts too, because each is watched. Only suspected minibatches pay for the comparison.
+// join learns the rows in quarantine in addition to all rows before them. A finite set may be sorted: what begins in the
+// midst of it is no new regime that replaces the former one, but another part of the set. A fault that is over before
+// it is believed is left out of a finite set as it is of a stream.
 //
-// Rows of a machine that runs and rests come in stretches, in which they are alike. So the comparison is also with those rows of the pool that
-// came soon after one such as these: a stretch of a kind that the pool holds is not rare. Where rows are independent, these are as all others.
-
-// rare is the logarithm of the probability that a normal deviate is beyond driftAlarm.
-const rare = -15.06
-
-const (
-	stretchMinibatches = 2  // a row of the pool came soon after another one if fewer minibatches than this were between them
-	stretchRows        = 20 // least rows of the pool that make a kind
-	stretchSurely      = 3  // standard errors by which their mean is above that of all
-)
-
-// stretch returns the values of those rows of the pool that came soon after one that has a value of at least least. It returns nil if there are few, or
-// if their mean is not surely above that of all, as where rows are independent.
-func (l *Learner) stretch(values []float64, places []pool.Place, least float64) (such []float64) {
-	order, soon := pool.InOrder(places), uint64(stretchMinibatches*l.cfg.Minibatch)
-	for i, row := range order[min(1, len(order)):] {
-		if before := order[i]; values[before] >= least && places[row].Near(places[before], soon) {
-			such = append(such, values[row])
-		}
+// As after a restart, EM runs from C_G on the pool, with all directions Parzen, because C_L as it was knows only
+// the former part.
+func (l *Learner) join(s Step) (Step, error) {
+	b, compared := l.warm, l.choice.began > 0
+	l.warm, l.lockout = pool.Batch{}, watch.Refusals{}
+	l.choice.drop() // its candidates know only the former part
+	l.moments.learn(b.X, l.work)
+	s.Entered, s.Joined, s.Learnt = l.offerToPool(b, nil), b.Len(), b.Len()
+	l.renewEstimator() // it knows the former rows of the pool
+	if err := l.startFromGlobal(); err != nil {
+		return Step{}, err
 	}
-	var all level
-	for _, v := range values {
-		all.among(v, math.Inf(1))
+	if _, err := l.convergeOnPool(l.pool.Batch(), &s); err != nil {
+		return Step{}, err
 	}
-	mean, _ := meanAtMost(such, math.Inf(1))
-	if len(such) < stretchRows || !(mean-all.mean > stretchSurely*math.Sqrt(all.variance/float64(len(such)))) {
-		return nil
+	l.drift = drift{}
+	l.insideGate(new(pool.Batch).Sample(l.pool.Batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
+	l.renewEstimator()
+	l.updateCounters(&s)
+	if compared {
+		l.startChoice()
 	}
-	return such
-}
-
-// rarelySo reports whether the chance of as high a mean of that number of rows is below that logarithm, both by all of the pool's rows and by those of
-// a stretch that is like that.
-func (l *Learner) rarelySo(values []float64, places []pool.Place, mean, rows, logarithm float64) bool {
-	if chance(values, mean, rows) >= logarithm {
-		return false
-	}
-	such := l.stretch(values, places, mean)
-	return such == nil || chance(such, mean, rows) < logarithm
-}
-
-// ofPool runs the E-step of some of the pool's rows, each against the others, for f. That of the minibatch stays in the estimator.
-func (l *Learner) ofPool(f func(b pool.Batch, m *kernel.Moments)) {
-	was := l.estimator
-	l.estimator = newEstimator(l.cfg)
-	b := new(pool.Batch).Sample(l.pool.Batch(), gateRows, 0, l.cfg.Dim)
-	l.estimator.load(l.pool, l.metric, l.work)
-	l.estimator.project(b.X, l.moments.mean)
-	f(b, l.estimator.update(l.exclusion(b)))
-	l.estimator = was
-}
-
-// rarelyUnlikely reports whether as many rows of the pool hardly ever have a mean NLL as high as the rows of the last E-step. The
-// pool's have been learnt and are more likely than others, so that only their differences count. One row in n + 1 is less
-// likely than the least likely of n, and counts as that: it may be any number of nats away, and says no more than that it is.
-func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
-	now := slices.Clone(l.densities(m))
-	var known []float64
-	var places []pool.Place
-	l.ofPool(func(b pool.Batch, m *kernel.Moments) { known, places = slices.Clone(l.densities(m)), b.Places })
-	usual, most := meanAtMost(known, math.Inf(1))
-	nll, _ := meanAtMost(now, most)
-	such := l.stretch(known, places, nll)
-	for i := range now {
-		now[i] += usual - l.drift.nll.mean
-	}
-	moved, _ := meanAtMost(now, most)
-	rows := float64(m.Rows + m.Atoms)
-	unlikely := func(values []float64, nll float64) bool {
-		values = append(values, most)
-		allSuch := 0.9 * rows * math.Log(2/float64(len(values))) // nothing rarer can be seen in few rows
-		return chance(values, nll, rows) < max(rare, allSuch)
-	}
-	return unlikely(known, moved) && (such == nil || unlikely(such, nll))
-}
-
-// meanAtMost returns the mean of the values, none of which counts as more than most, and the greatest of them. NaNs do not count.
-func meanAtMost(values []float64, most float64) (mean, greatest float64) {
-	n := 0.0
-	greatest = math.Inf(-1)
-	for _, v := range values {
-		if !math.IsNaN(v) {
-			n++
-			mean += float64((min(v, most) - mean) / n)
-			greatest = max(greatest, v)
-		}
-	}
-	return mean, greatest
-}
-
-// rarelyQuiet reports whether that number of rows of the pool hardly ever has so low a mean square in some column.
-func (l *Learner) rarelyQuiet(column int, square float64, rows int) bool {
-	values := make([]float64, l.pool.Len())
-	for i := range values {
-		v := l.pool.Row(i)[column] - l.moments.mean[column]
-		values[i] = -float64(v * v)
-	}
-	return l.rarelySo(values, l.pool.Places, -square, float64(rows), rare-math.Log(float64(len(l.metric.Active))))
-}
-
-// rarelyQuietOutside reports the same of the mean square of a Gaussian direction.
-func (l *Learner) rarelyQuietOutside(square float64, rows int) bool {
-	var values []float64
-	var places []pool.Place
-	l.ofPool(func(b pool.Batch, _ *kernel.Moments) {
-		values, places = slices.Clone(l.estimator.halfSquares()), b.Places
-	})
-	for i := range values {
-		values[i] *= -2 / float64(len(l.metric.Active)-l.metric.parzen)
-	}
-	return l.rarelySo(values, places, -square, float64(rows), rare)
-}
-
-// farOfPool returns the share of the pool's rows that are far from all others, or of those in a stretch of such rows. It is more than a tenth where
-// many columns have one value nearly always: the kernels are as narrow as that.
-func (l *Learner) farOfPool() (share float64) {
-	l.ofPool(func(b pool.Batch, m *kernel.Moments) {
-		share = float64(l.countFar(b, m)) / float64(b.Len())
-		far := make([]float64, b.Len())
-		for i, beyond := range l.beyond {
-			if beyond {
-				far[i] = 1
-			}
-		}
-		if such := l.stretch(far, b.Places, 1); such != nil {
-			usual, _ := meanAtMost(such, 1)
-			share = max(share, usual)
-		}
-	})
-	return share
-}
-
-// chance returns a bound of the logarithm of the probability that the mean of that number of independent draws from values
-// is at least mean (Chernoff):
-//
-//	ln P ≤ rows · min_θ ln (1/n) Σ_i exp θ(v_i − mean)
-//
-// It needs no law of the values. NaNs do not count.
-func chance(values []float64, mean, rows float64) float64 {
-	mean -= 1e-9 * math.Abs(mean) // that of equal values is rounded, and may be beyond all of them
-	differences, sum, upper := make([]float64, 0, len(values)), 0.0, math.Inf(-1)
-	for _, v := range values {
-		if d := v - mean; !math.IsNaN(d) {
-			differences, sum, upper = append(differences, d), sum+d, max(upper, d)
-		}
-	}
-	switch {
-	case !(sum < 0):
-		return 0
-	case upper < 0:
-		return math.Inf(-1)
-	}
-	const steps = 30
-	lo, hi := 0.0, 1/max(upper, -sum/float64(len(differences)))
-	for range steps {
-		if _, slope := tilted(differences, upper, hi); slope >= 0 {
-			break
-		}
-		lo, hi = hi, 2*hi
-	}
-	for range steps {
-		middle := 0.5 * (lo + hi)
-		if _, slope := tilted(differences, upper, middle); slope < 0 {
-			lo = middle
-		} else {
-			hi = middle
-		}
-	}
-	logarithm, _ := tilted(differences, upper, hi)
-	return rows * min(logarithm, 0)
-}
-
-// tilted returns ln (1/n) Σ_i exp θ v_i, a convex function of θ, and a number with the sign of its slope. No value is above upper.
-func tilted(values []float64, upper, theta float64) (logarithm, slope float64) {
-	sum := 0.0
-	for _, v := range values {
-		e := math.Exp(theta * (v - upper))
-		sum += e
-		slope += float64(v * e)
-	}
-	return math.Log(sum/float64(len(values))) + float64(theta*upper), slope
+	return s, l.aligned.advance(l)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 )
 
 // momentsRowsPerColumn is the least memory of C_G, in rows per column: a covariance of fewer is noise.
@@ -99,7 +100,7 @@ func (g *runningMoments) learn(rows []float64, work *linalg.Workspace) {
 
 // independent returns how many independent rows the moments stand for, where rows within the gap are hardly more than one.
 func (g *runningMoments) independent(gap uint64) float64 {
-	return max(1, g.count*min(1, gapLags/float64(gap)))
+	return max(1, g.count*min(1, timegap.Lags/float64(gap)))
 }
 
 // keepConstant takes back what has been learnt since of the columns that were constant then.

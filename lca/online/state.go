@@ -114,11 +114,11 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.aligned.write(w)
 	l.choice.write(w)
 	writeChoice(w, l.chosen)
-	l.gap.write(w)
+	l.gap.Write(w)
 	pool.WritePlaces(w, l.clocks)
 	l.gate.write(w)
 	l.held.Write(w)
-	l.lockout.write(w)
+	l.lockout.Write(w)
 	l.former.write(w)
 	w.Flag(l.keepsKnown())
 	w.F64(l.tailNeed)
@@ -260,13 +260,13 @@ func (l *Learner) read(r *reader) {
 		return // nothing came after it
 	}
 	l.chosen = readChoice(r)
-	l.gap.read(r, d)
+	l.gap.Read(&r.Reader, d)
 	l.clocks = pool.ReadPlaces(&r.Reader, 0, !r.first())
 	l.gate.read(r)
 	if l.held = pool.ReadBatch(&r.Reader, !r.first()); r.Err == nil && !l.held.Valid(d) {
 		r.Err = errors.New("refused rows and identities differ in number")
 	}
-	l.lockout.read(r)
+	l.lockout.Read(&r.Reader)
 	if r.version == secondVersion { // rows that came again and again, and what was known of them
 		_, _ = pool.ReadBatch(&r.Reader, !r.first()), r.Words()
 		for range 4 {
@@ -386,24 +386,16 @@ func (c *counts) read(r *reader) {
 	}
 }
 
-func (d *level) write(w *state.Writer) {
-	w.U64(d.seen)
-	w.F64(d.mean)
-	w.F64(d.variance)
-}
-
-func (d *level) read(r *reader) { *d = level{seen: r.U64(), mean: r.F64(), variance: r.F64()} }
-
 func (d *drift) write(w *state.Writer) {
-	d.nll.write(w)
-	d.far.write(w)
+	d.nll.Write(w)
+	d.far.Write(w)
 	d.quiet.write(w)
 }
 
 func (d *drift) read(r *reader, dim int) {
-	if d.nll.read(r); !r.first() {
-		d.far.read(r)
-		d.quiet.read(r, dim)
+	if d.nll.Read(&r.Reader); !r.first() {
+		d.far.Read(&r.Reader)
+		d.quiet.read(&r.Reader, dim)
 		if r.version == secondVersion { // the least variance of the NLL
 			_ = r.F64()
 		}

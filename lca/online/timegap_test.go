@@ -65,7 +65,7 @@ func TestTimeGap(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if g := l.gap.rows; g < c.least || g > c.top {
+			if g := l.gap.Rows; g < c.least || g > c.top {
 				t.Errorf("gap of %d rows, want %d to %d", g, c.least, c.top)
 			}
 		})
@@ -87,8 +87,8 @@ func TestTimeGapIsObeyed(t *testing.T) {
 			t.Fatal(err)
 		}
 		feed(t, l, slowRows(rand.New(rand.NewPCG(1, 15)), 2000, 3, 0.95), 100)
-		if l.gap.rows != c.want {
-			t.Errorf("%s: gap of %d rows, want %d", c.name, l.gap.rows, c.want)
+		if l.gap.Rows != c.want {
+			t.Errorf("%s: gap of %d rows, want %d", c.name, l.gap.Rows, c.want)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestTimeGapOfAFiniteSet(t *testing.T) {
 				t.Fatal(err)
 			}
 			feed(t, l, x, 100)
-			if stream, finite = finite, l.gap.rows; !f {
+			if stream, finite = finite, l.gap.Rows; !f {
 				continue
 			}
 			l.Close()
@@ -191,7 +191,7 @@ func TestTimeGapContinues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if whole.gap.rows == 0 {
+	if whole.gap.Rows == 0 {
 		t.Error("no gap: the test does not see what it is for")
 	}
 	for from, l := range resumed {

@@ -1,17 +1,14 @@
 package online
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/internal/kernel"
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
-	"github.com/lca-stream/lca-stream/lca/recent"
+	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 )
 
 const (
@@ -53,8 +50,8 @@ func (l *Learner) warmUp(b pool.Batch, s Step) (Step, error) {
 	d := l.cfg.Dim
 	w := &l.warm
 	w.Append(b)
-	if l.gap.learn(b, d); l.cfg.WarmupRows == lca.Auto {
-		l.gap.revise()
+	if l.gap.Learn(b, d); l.cfg.WarmupRows == lca.Auto {
+		l.gap.Revise()
 	}
 	want := l.warmupWanted()
 	if off := w.EqualFirst(d); off < w.Len() && float64(off) > warmupOff*float64(l.cfg.warmupRows()) {
@@ -213,286 +210,39 @@ func screen(rows []float64, d int) []int {
 	return kept
 }
 
-// A set may end before it has as many rows as a stream warms up on, or as many as EM needs: 3000 where rows are alike for long, and twenty per column. Waiting
-// does not help then. So its model is of the rows that there are. Of few per column it is a single Gaussian with
-//
-//	(1−a) C_G + a diag(C_G)
-//
-// where a makes the rows most likely, each without its own part in μ and C_G: directions in which they hardly vary may be chance, or the relation
-// between columns that a fault breaks, and only the rows left out can tell.
-
-// spareRows is by how many rows a set must exceed the columns that vary.
-const spareRows = 2
-
-// shrinkages are the a that are tried.
-var shrinkages = [...]float64{0, 1e-4, 3e-4, 1e-3, 3e-3, 0.01, 0.03, 0.1, 0.2, 0.4, 0.7, 1}
-
-// endWarmup fits the rows of a set that has ended in its warm-up, unless there are too few to tell anything. few says that there is nothing to choose by them.
-func (l *Learner) endWarmup() (few bool, err error) {
-	d, rows := l.cfg.Dim, l.warm
-	if l.metric != nil { // they have waited for the first minibatch
-		rows = l.pool.Batch()
-	}
-	if rows.Len() == 0 {
-		return true, nil
-	}
-	if kept := screen(rows.X, d); len(kept) < rows.Len() {
-		l.counts.Gated += uint64(rows.Len() - len(kept))
-		rows = new(pool.Batch).Pick(rows, kept, d)
-	}
-	l.moments.start(rows.X, l.work)
-	active := len(l.moments.columnScale(l.cfg.NuUnit).Active)
-	if l.wanted = active + spareRows; active == 0 || rows.Len() < l.wanted {
-		return true, nil
-	}
-	l.wanted, l.warm = max(l.warmupWanted(), rows.Len()+1), pool.Batch{} // a stream that has warmed up waits for its first minibatch
-	if rows.Len() >= replayRowsPerColumn*active {
-		if _, err := l.initialise(rows, Step{}); err != nil || l.split {
-			return false, err
-		}
-		rows = l.pool.Batch()
-	}
-	return true, l.fitFew(rows)
+// Waiting is how far the warm-up is.
+type Waiting struct {
+	Rows     int    // rows collected
+	Wanted   int    // rows that the first metric is fitted to
+	Gap      uint64 // rows that count as one, because of which Wanted is more than Config.WarmupRows; 0 = it is not
+	Constant bool   // no column varies among the collected rows, so that the newest of them are kept until one does
 }
 
-// fitFew makes a single Gaussian of few rows.
-func (l *Learner) fitFew(b pool.Batch) error {
-	if _, err := l.fitFirst(b, new(Step)); err != nil {
-		return err
-	}
-	l.shrink(b)
-	if err := l.begin(candidate{recipe: l.settings, cl: l.moments.full()}); err != nil {
-		return err
-	}
-	l.insideGate(b)
-	_, err := l.begun(Step{Learnt: b.Len()}, b.Len(), 0)
-	return err
-}
-
-// shrink chooses a, and sets C_G to what is left of it.
-func (l *Learner) shrink(b pool.Batch) {
-	f, d := l.moments.columnScale(l.cfg.NuUnit), l.cfg.Dim
-	n := len(f.Active)
-	whole := f.Sub(nil, l.moments.full(), d, 0)
-	centred := make([]float64, b.Len()*n)
-	for i := range b.IDs {
-		for j, k := range f.Active {
-			centred[i*n+j] = b.X[i*d+k] - l.moments.mean[k]
-		}
-	}
-	best, least := 1.0, math.Inf(1)
-	for _, a := range shrinkages {
-		if nll := l.withoutEach(shrunk(whole, n, a), centred, n, 1-a); nll < least {
-			best, least = a, nll
-		}
-	}
-	for i, row := range f.Active {
-		for j, column := range f.Active {
-			if i != j {
-				l.moments.cov[row*d+column] = (1 - best) * whole[i*n+j]
-			}
-		}
-	}
-}
-
-// shrunk returns (1−a) C + a diag(C).
-func shrunk(c []float64, n int, a float64) []float64 {
-	out := make([]float64, n*n)
-	for i := range n {
-		for j := range n {
-			if out[i*n+j] = (1 - a) * c[i*n+j]; i == j {
-				out[i*n+j] = c[i*n+j]
-			}
-		}
-	}
-	return out
-}
-
-// withoutEach returns the mean over the rows, less the mean, of −log of a Gaussian's density without what does not depend on a, each without its own part in μ and
-// in that share of the covariance C. With w the weight of a row and q its square by C⁻¹, by Sherman and Morrison
-//
-//	Q = q / ((1−w)² (1 − share w q)),   log det = log det C + log(1 − share w q)
-//
-// Rows that are near in time count as independent. Were they fewer, nearly all series of some hundred rows would have a = 1.
-func (l *Learner) withoutEach(c, centred []float64, n int, share float64) float64 {
-	low := make([]float64, n*n)
-	if ridged, err := prop1.Factor(low, c, n, l.work); ridged || err != nil {
-		return math.Inf(1)
-	}
-	y, rows := append([]float64(nil), centred...), len(centred)/n
-	l.work.SolveRight(linalg.Dense(low, n), y, n, n, rows)
-	sum, w := 0.0, 1/float64(rows)
-	for i := range rows {
-		q := kernel.NormSquared(y[i*n : (i+1)*n])
-		own := max(1-share*w*q, 1e-9)
-		sum += 0.5*q/((1-w)*(1-w)*own) + 0.5*math.Log(own)
-	}
-	return sum/float64(rows) + prop1.LogDiagonal(low, n)
-}
-
-// leastOthers bounds the share of a direction that belongs to the other rows.
-const leastOthers = 0.25
-
-// chooseBeginning lets a stream, or a regime after a restart, begin with t kernels, or as a single Gaussian, if that explains the rows of the warm-up better than the first
-// fit, each row without its own part in it. Kernels are fitted to these rows, and that no row is a neighbour of itself does not undo this: so each number
-// in C_L that they have for themselves costs a nat, as Akaike has it. Gaussian kernels of a few hundred rows may be half a nat worse than a single
-// Gaussian where there is little structure, or many columns, and tens of nats worse than t kernels where tails are heavy; and
-// the first comparison (choice.go) takes effect only when there are nearly twice as many rows. It can take any of them again. Rows that are too
-// few for a first fit (worthReplaying) can still make a single Gaussian. What was tried is recorded as that of any other choice. The first fit is of that many rows.
-func (l *Learner) chooseBeginning(inside int, s *Step) error {
-	if !l.free.kernel && !l.free.gaussian || l.cfg.OutlierGate != lca.Auto { // a gate in kernel widths needs its kernels
-		return nil
-	}
-	rows, first := l.pool.Batch(), l.regime
-	was := slices.Clone(l.score(rows))
-	tried := lca.Choice{Rows: uint64(rows.Len())}
-	best, least := first, math.Inf(1)
-	consider := func(name string, scores []float64) {
-		r, v := l.settings, meanOf(scores)+l.ownNumbers()/l.independent(l.pool.Len())
-		if tried.Candidates = append(tried.Candidates, lca.Trial{Name: name, Parzen: l.metric.parzen, Nu: r.nu, NuUnit: r.unit, Kernel: r.kernel, NLL: v}); v < least {
-			best, least, tried.Taken = l.regime, v, len(tried.Candidates)-1
-		}
-	}
-	consider(lca.FirstFit, was)
-	if r := first.settings; first.split && l.free.kernel && r.kernel == lca.KernelGaussian {
-		r.kernel, r.dof = lca.KernelStudent.Resolve(l.asked.DOF)
-		if err := l.begin(candidate{r, len(l.metric.Active), l.moments.full()}); err != nil {
-			return err
-		}
-		if _, err := l.convergeOnPool(rows, s); err != nil {
-			return err
-		}
-		consider(r.String(), l.score(rows))
-	}
-	if l.free.gaussian {
-		if err := l.begin(candidate{first.settings, 0, first.cl}); err != nil {
-			return err
-		}
-		l.score(rows)
-		consider("gaussian", l.scoresWithoutOwn())
-	}
-	if l.setRegime(best); l.split && !first.split { // as a single Gaussian
-		s.Learnt = inside
-	}
-	if len(tried.Candidates) > 1 {
-		l.chosen, s.Choice = tried, &tried
-	}
-	s.Gaussian, s.Parzen = len(l.metric.Active)-l.metric.parzen, l.metric.parzen
-	l.insideGate(new(pool.Batch).Sample(rows, gateRows, int(l.gate.turn), l.cfg.Dim))
-	return nil
-}
-
-// ownNumbers returns how many numbers of C_L the Parzen directions have for themselves.
-func (l *Learner) ownNumbers() float64 {
-	p, d := l.metric.parzen, len(l.metric.Active)
-	return float64(p*(p+1)/2 + p*(d-p))
-}
-
-// scoresWithoutOwn returns the scores of the last rows under a single Gaussian as they would be if each row had had no part in μ and C_G.
-func (l *Learner) scoresWithoutOwn() []float64 {
-	out, half := slices.Clone(l.density), l.estimator.halfSquares()
-	w, d := 1/l.moments.independent(l.gap.rows), float64(len(l.metric.Active))
-	for i := range out {
-		out[i] += ownPart(half[i], w, d)
-	}
-	return out
-}
-
-// ownPart returns by how much −log p of a row rises in d Gaussian directions when it has no part in μ and C_G, where its weight is w. With
-// q = (x−μ)ᵀ C⁻¹ (x−μ), and Q and C' the same without its part, by Sherman and Morrison
-//
-//	Q = q / (1 − w − w q),   log det C' = log det C − d log(1−w) − log(1 + w Q)
-func ownPart(half, w, d float64) float64 {
-	others := half / max(1-w-2*w*half, leastOthers)
-	return others - half - 0.5*d*math.Log1p(-w) - 0.5*math.Log1p(2*w*others)
-}
-
-// WarmStart makes the model what has been learnt so far, so that a stream goes on from a snapshot
-// without its learner's state: μ, C_G, C_L, the pool, the memory n and what scores the last rows are the model's, and series begin. The learner
-// must be fresh. Of a model that is Young, that is what scores the last rows and no more. Near copies take care of rows that the snapshot's pool holds and that come again,
-// since a snapshot knows no identities.
-func (l *Learner) WarmStart(m *lca.Model) error {
-	d := l.cfg.Dim
+// Waiting returns what Model waits for as long as it returns ErrWarmup, and false after that.
+func (l *Learner) Waiting() (w Waiting, waits bool) {
 	switch {
-	case m.Dim != d:
-		return fmt.Errorf("lca: warm start: model of %d columns, learner of %d", m.Dim, d)
-	case l.counts.Rows > 0:
-		return errors.New("lca: warm start: the learner has learnt already: make a new one")
-	case m.Young():
-		if l.counts.Rows = m.Info.Rows; l.recent.learner != nil {
-			l.recent.learner = recent.Resume(m.Recent)
-		}
-		return nil
-	case len(m.Neighbours) < d*2 || len(m.Neighbours)%d != 0:
-		return errors.New("lca: warm start: the model has no neighbours: import its neighbours part too")
+	case l.metric != nil && l.counts.Minibatches > 0:
+		return Waiting{}, false
+	case l.metric != nil: // the next minibatch is the first update
+		n := l.pool.Len()
+		return Waiting{Rows: n, Wanted: n + 1}, true
 	}
-	n := len(m.Neighbours) / d
-	b := pool.Batch{X: make([]float64, len(m.Neighbours)), IDs: make([]uint64, n), Places: make([]pool.Place, n)}
-	for k, v := range m.Neighbours {
-		b.X[k] = m.Mean[k%d] + float64(v)
+	w = Waiting{Rows: l.warm.Len(), Wanted: l.warmupWanted()}
+	if l.wanted > 0 { // the set has ended
+		w.Wanted = l.wanted
+	} else if w.Wanted > l.cfg.warmupRows() {
+		w.Gap = l.gap.Slowest()
 	}
-	for i := range n {
-		b.IDs[i] = pool.Mix(pool.Mix(m.Info.Rows) + uint64(i))
-		b.Places[i].Partition = pool.NoPartition
-	}
-	next, err := NewLearner(l.asked)
-	if err != nil {
-		return err
-	}
-	next.offerToPool(b, nil)
-	copy(next.moments.mean, m.Mean)
-	cl, cg := withoutNu(m)
-	copy(next.moments.cov, cg)
-	next.moments.count = min(math.Max(float64(m.Info.Learnt), 1), next.moments.memory)
-	active := next.moments.columnScale(l.cfg.NuUnit).Active
-	if len(active) == 0 {
-		return errors.New("lca: warm start: all columns of the model's neighbours are constant")
-	}
-	copy(next.cl, cl)
-	enter(next.cl, d, varying(next.cl, d), active, next.moments.cov)
-	next.counts = counts{
-		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Alarms: m.Info.Alarms, Gated: m.Info.Gated, Copies: m.Info.Copies,
-		Since: uint64(m.Info.PassRows / growthShare), Minibatches: 1,
-	}
-	if _, err := next.updateMetric(1); err != nil {
-		return fmt.Errorf("lca: warm start: %w", err)
-	}
-	next.split = true
-	if next.recent.learner != nil && m.Recent != nil && m.Recent.Dim == d {
-		next.recent.learner = recent.Resume(m.Recent)
-	}
-	if m.Coordinates == lca.CoordinatesAligned && m.Components == lca.ComponentsAll {
-		next.aligned.w, next.aligned.parzen = linalg.Elements(m.W), linalg.Elements(m.BL)
-	}
-	*l = *next
-	return nil
+	w.Constant = w.Rows >= w.Wanted // warmUp has tried
+	return w, true
 }
 
-// withoutNu returns C_L and C_G of a model without ν and ν_g. In the relative unit ν s² is on the diagonal, and s² is a
-// column's variance, which the published C_G has with its own ν_g: C_G,kk = (1+ν_g) s². In absolute units s = 1.
-func withoutNu(m *lca.Model) (cl, cg []float64) {
-	i, d := m.Info, m.Dim
-	cl, cg = linalg.Elements(m.CL), linalg.Elements(m.CG)
-	if i.NuUnit == lca.UnitCovariance {
-		return prop1.WithoutCovariance(cl, cg, d, i.Nu, i.NuGaussian)
+// warmupWanted returns how many rows the warm-up collects: more than the configuration says in a stream in which
+// several rows in a row are hardly more than one, in any column.
+func (l *Learner) warmupWanted() int {
+	want := l.cfg.warmupRows()
+	if l.cfg.WarmupRows == lca.Auto {
+		want = timegap.Stretched(want, l.gap.Slowest(), l.cfg.Neighbours)
 	}
-	for k := range d {
-		square := cg[k*d+k] / (1 + i.NuGaussian)
-		if i.NuUnit == lca.UnitAbsolute && square > 0 {
-			square = 1
-		}
-		cl[k*d+k] -= i.Nu * square
-		cg[k*d+k] -= i.NuGaussian * square
-	}
-	return cl, cg
-}
-
-// varying returns the columns of a covariance that have a variance.
-func varying(c []float64, d int) (out []int) {
-	for k := range d {
-		if c[k*d+k] > 0 {
-			out = append(out, k)
-		}
-	}
-	return out
+	return want
 }

@@ -1,4 +1,4 @@
-package online
+package tail
 
 import (
 	"math"
@@ -45,7 +45,7 @@ func TestTailQuantile(t *testing.T) {
 				for i := range scores {
 					scores[i], _ = draw()
 				}
-				limit := tailQuantile(scores, 5e-4, c.rows)
+				limit := Quantile(scores, 5e-4, c.rows)
 				for range fresh {
 					switch v, outlier := draw(); {
 					case outlier:
@@ -66,10 +66,10 @@ func TestTailQuantile(t *testing.T) {
 			}
 		})
 	}
-	if v := tailQuantile([]float64{3, 1, 2}, 5e-4, 3); !math.IsInf(v, 1) {
+	if v := Quantile([]float64{3, 1, 2}, 5e-4, 3); !math.IsInf(v, 1) {
 		t.Errorf("three scores have a quantile of %v, want +Inf", v)
 	}
-	if v := tailQuantile(make([]float64, 100), 5e-4, 100); !math.IsInf(v, 1) {
+	if v := Quantile(make([]float64, 100), 5e-4, 100); !math.IsInf(v, 1) {
 		t.Errorf("equal scores have a quantile of %v, want +Inf", v)
 	}
 }

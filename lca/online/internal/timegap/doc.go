@@ -1,0 +1,2 @@
+// Package timegap finds out for how many rows those of a stream depend on each other.
+package timegap
