@@ -35,6 +35,7 @@ var layers = []layer{
 	{"lca", "lca/internal lca/recent", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"lca/recent", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"lca/online", "lca internal/enum", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
+	{"lca/online/internal", "lca/internal lca/online/internal internal/enum", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"lca/internal", "lca/internal", "github.com/segmentio github.com/twmb github.com/apache github.com/goccy os net log time encoding/json", ""},
 	{"minibatch", "internal/flatipc internal/nested internal/rowrecord internal/typo", "github.com/segmentio github.com/twmb os net log time", ""},
 	{"source", "source internal/recordbatch", "gonum.org github.com/goccy github.com/spf13 github.com/twmb/franz-go/pkg/kgo github.com/twmb/franz-go/pkg/kadm github.com/twmb/franz-go/pkg/kfake net/http", ""},

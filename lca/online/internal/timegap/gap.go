@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
@@ -44,10 +43,10 @@ type Gap struct {
 	autocorrelation
 }
 
-// New returns the gap of that number of rows, or, of lca.Auto, one that is learnt: of a finite set or not, with at most that number of neighbours.
+// New returns the gap of that number of rows, or, of fewer than none, one that is learnt: of a finite set or not, with at most that number of neighbours.
 func New(rows, neighbours int, finite bool) Gap {
 	g := Gap{most: uint64(neighbours), finite: finite}
-	if rows != lca.Auto {
+	if rows >= 0 {
 		g.fixed, g.Rows = true, uint64(rows)
 	}
 	return g
