@@ -2,6 +2,7 @@
 # make man     the manual pages, into build/man
 # make demo    the whole system in one process: learns and whitens a stream, and shows what came of it
 # make picture the picture of the status page in README.md, from the page in a browser
+# make gallery the pages of real series in docs/gallery, from the rows that lie there
 # make test    all tests, those that take long in short, with everything they need, on a machine with Go and nothing else
 # make check   all tests at full length, and: format, linters, race detector, the build without assembly
 # make chaos   hours of faults on real brokers, written as a table to build/chaos.md; SEED=n replays, RUN=TestChaosKill picks
@@ -14,7 +15,7 @@
 # make paper   the paper's tables and pictures next to ours: docs/paper-results.md; it resumes
 # make board   anomaly scores on real labelled series, next to others: the first table of docs/quality.md; WILD=DIRECTORY has the series; it resumes
 # make quality   how well it learns, compared with others: docs/quality.md; VALVE=FILE, USPS=FILE for data that are not ours; it resumes
-.PHONY: build man demo picture test check chaos lake lint bench bench-asm bench-go paper board quality image-check tools
+.PHONY: build man demo picture gallery test check chaos lake lint bench bench-asm bench-go paper board quality image-check tools
 
 GOTOOL  := go tool -modfile=go.tools.mod
 SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=skipped
@@ -36,6 +37,11 @@ demo: build
 
 picture:
 	go test ./cmd/lca-stream -run 'TestPageInABrowser$$' -count 1 -update
+
+# Each series with the number of its rows that its publishers hold normal.
+GALLERY := asd1:8000 jump2-0:5760 msl-D-16:1451 smap-A-1:2880 tep01:500
+gallery: build
+	cd docs/gallery && for one in $(GALLERY); do ../../bin/lca-stream backtest $${one%:*}.arrow --labels label --time= --key= --until $${one#*:} || exit 1; done
 
 # What takes long is shorter in make test (go test -short): a tenth of the simulations and of the fuzzing, a part of the rows of long streams, one line of
 # Kafka and one test on 3.8.0. CHECKED are tests that need another one, three nodes, or another build. make check runs all of it.
