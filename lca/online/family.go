@@ -1,0 +1,174 @@
+package online
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
+	"gonum.org/v1/gonum/mat"
+)
+
+// family is the M-step of a family of metrics on a stream. NewLearner chooses it, once.
+type family interface {
+	// first sets the basis of the first metric, whose directions are all Parzen, from M₁ in l.m1 and m2. It
+	// overwrites both.
+	first(l *Learner, m *metricState, m2 []float64) error
+	// next sets the basis of m by the split for l.m1 and l.m2, and overwrites both. previous is the d_P before, from which it
+	// moves only if a direction is clearly on the other side; Auto if there was none. With 0 no direction is Parzen.
+	next(l *Learner, m *metricState, previous int) error
+	// model sets the matrices of a model that is published, for C_L without ν.
+	model(l *Learner, m *lca.Model, cl []float64) error
+	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for rows that the estimator has projected.
+	mahalanobis(l *Learner, rows []float64) []float64
+	// unconfined reports whether Σ may be any covariance. Then B_L can follow within its span between splits.
+	unconfined() bool
+}
+
+func newFamily(c Config) (family, error) {
+	f, err := prop1.FamilyOf(c.Metric.String(), c.Rank)
+	if err != nil {
+		return nil, err
+	}
+	if c.Metric == lca.MetricFull {
+		return fullFamily{}, nil
+	}
+	return confinedFamily{prop1.MStep{Family: f, Plain: c.Kind == lca.KindLCA}}, nil
+}
+
+// fullFamily is the full metric: Proposition 1 by Cholesky factors, in the input's units.
+type fullFamily struct{}
+
+func (fullFamily) unconfined() bool { return true }
+
+func (fullFamily) first(l *Learner, m *metricState, m2 []float64) error {
+	return m.proposition1(m2, allParzen, l.work)
+}
+
+func (fullFamily) next(l *Learner, m *metricState, previous int) error {
+	return m.proposition1(l.m2, l.splitAfter(previous), l.work)
+}
+
+func (fullFamily) mahalanobis(l *Learner, _ []float64) []float64 {
+	return l.estimator.mahalanobis(l.work)
+}
+
+func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
+	d, f := l.cfg.Dim, l.moments.columnScale(l.cfg.NuUnit)
+	s := &metricState{ColumnScale: f}
+	if err := s.factorGlobal(l); err != nil {
+		return err
+	}
+	m2, split := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu), l.splitAfter(l.metric.parzen)
+	if l.cfg.TargetRows > 0 {
+		if err := s.proposition1(m2, split, l.work); err != nil {
+			return err
+		}
+		parzen := s.parzen
+		l.toTarget(cl, parzen)
+		m2, split = l.addNu(m2, &s.ColumnScale, cl, l.cfg.Nu), func([]float64) int { return parzen }
+	}
+	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
+	if err := s.proposition1(m2, split, l.work); err != nil {
+		return err
+	}
+	m.Ratio = s.ratio
+	m.BL, m.BG = s.columnsOut(0, s.parzen, d), s.columnsOut(s.parzen, len(f.Active), d)
+	return nil
+}
+
+// confinedFamily is any other metric: the M-step of prop1, in units of s.
+type confinedFamily struct{ solver prop1.MStep }
+
+func (confinedFamily) unconfined() bool { return false }
+
+func (c confinedFamily) first(l *Learner, m *metricState, m2 []float64) error {
+	return c.split(m, l.m1, m2, len(m.Active))
+}
+
+func (c confinedFamily) next(l *Learner, m *metricState, _ int) error {
+	return c.split(m, l.m1, l.m2, prop1.Auto)
+}
+
+func (confinedFamily) mahalanobis(l *Learner, rows []float64) []float64 {
+	squares, _ := l.mahalanobis(rows, nil)
+	return squares
+}
+
+// split sets the basis of m, in units of s. It overwrites M₁ and M₂.
+func (c confinedFamily) split(m *metricState, m1, m2 []float64, parzen int) error {
+	n := len(m.Active)
+	for i := range n {
+		for j := range n {
+			m1[i*n+j] /= m.Scale[i] * m.Scale[j]
+			m2[i*n+j] /= m.Scale[i] * m.Scale[j]
+		}
+	}
+	one, two := mat.NewSymDense(n, m1), mat.NewSymDense(n, m2)
+	root, err := prop1.InverseRoot(one)
+	if err != nil {
+		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian, which is the second number of lca.nu in a configuration): %w", err)
+	}
+	p, _, err := c.solver.Solve(one, root, two, parzen)
+	if err == nil && prop1.Columns(p.BL) == 0 { // see parzenWithHysteresis
+		p, _, err = c.solver.Solve(one, root, two, 1)
+	}
+	if err != nil {
+		return fmt.Errorf("lca: C_L + ν (raise Nu, which is lca.nu in a configuration): %w", err)
+	}
+	b, inv := p.Joined(), new(mat.Dense)
+	if err := inv.Inverse(b); err != nil {
+		return fmt.Errorf("lca: inverse of (B_L, B_G): %w", prop1.ErrSingular)
+	}
+	m.parzen, m.ratio = prop1.Columns(p.BL), p.Ratio
+	m.logDet, _ = mat.LogDet(b)
+	m.basis, m.inverse = linalg.Elements(b), linalg.Elements(inv)
+	for i, s := range m.Scale {
+		m.logDet -= math.Log(s)
+		for k := range n {
+			m.basis[i*n+k] /= s
+			m.inverse[k*n+i] *= s
+		}
+	}
+	return nil
+}
+
+func (c confinedFamily) model(l *Learner, m *lca.Model, cl []float64) error {
+	f, d := l.metric.ColumnScale, l.cfg.Dim
+	global, pull := f.CovarianceIn(l.moments.full(), d), prop1.Pull{}
+	if l.cfg.NuUnit == lca.UnitCovariance {
+		pull.CG = global
+	}
+	m1 := pull.Add(global, l.cfg.NuGaussian)
+	p, sigma, err := c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu), lca.Auto)
+	if err == nil && l.cfg.TargetRows > 0 {
+		parzen := prop1.Columns(p.BL)
+		l.toTarget(cl, parzen)
+		p, sigma, err = c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu), parzen)
+	}
+	if err != nil {
+		return err
+	}
+	m.Ratio, m.CG, m.CL = p.Ratio, f.CovarianceOut(m1, d), f.CovarianceOut(sigma, d)
+	m.BG, m.BL = f.DirectionsOut(p.BG, d), f.DirectionsOut(p.BL, d)
+	return nil
+}
+
+// ridged is the M-step with the ridges that a singular matrix gets in a split.
+func (c confinedFamily) ridged(m1, m2 *mat.SymDense, parzen int) (prop1.Parts, *mat.SymDense, error) {
+	var root *mat.SymDense
+	var err error
+	for _, r := range prop1.Ridges {
+		one, two := prop1.Ridge(m1, r), prop1.Ridge(m2, r)
+		if root, err = prop1.InverseRoot(one); err != nil {
+			continue
+		}
+		var p prop1.Parts
+		var sigma *mat.SymDense
+		if p, sigma, err = c.solver.Solve(one, root, two, parzen); err == nil {
+			return p, sigma, nil
+		}
+	}
+	return prop1.Parts{}, nil, err
+}

@@ -1,0 +1,111 @@
+package online
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/state"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
+)
+
+const (
+	quietShare   = 0.3 // share of a column's variance in C_L that a quiet column's does not reach
+	quietOutside = 0.5 // share of what it was that a quiet Gaussian part does not reach
+)
+
+// quietColumns watches for rows that become quiet. They are all near the middle of what was learnt, and so
+// more likely than ever: the NLL does not rise, and a low one alone says nothing, because that of a stretch of rows
+// from a dense cluster is low too. A column is quiet if the mean square of a minibatch about μ is
+//
+//   - five standard deviations below that of the recent minibatches, in its logarithm: heavy tails and slow
+//     columns vary much, and few minibatches of theirs are so far below the others;
+//   - and less than the local variance: no cluster is narrower than the kernel;
+//   - and hardly ever that of B rows of the pool (restart.go): a column that nearly always has one value is quiet
+//     where no row of a minibatch has another.
+//
+// The Gaussian directions as a whole have no clusters, so that a smaller change is enough there: half of the mean
+// square that they had.
+type quietColumns struct {
+	columns []watch.Level // of the logarithm, for each column
+	outside watch.Level   // of the logarithm of the mean square of a Gaussian direction
+
+	square []float64 // of the last minibatch: logarithms, for each column
+	part   float64   // of the last minibatch: logarithm for the Gaussian part; NaN where there is none
+}
+
+// measure takes the mean squares of a minibatch's rows that count, for observe, and reports whether a column is quiet.
+func (q *quietColumns) measure(l *Learner, b pool.Batch, m *kernel.Moments) (quiet bool) {
+	d := l.cfg.Dim
+	q.square = linalg.Resize(q.square, d)
+	clear(q.square)
+	square, mean, rows := q.square[:d], l.moments.mean[:d], m.Rows+m.Atoms
+	for i, used := range m.Used {
+		if used {
+			kernel.AddSquares(square, b.X[i*d:], mean)
+		}
+	}
+	if q.columns == nil {
+		q.columns = make([]watch.Level, d)
+	}
+	for _, k := range l.metric.Active {
+		square := q.square[k] / float64(rows)
+		q.square[k] = math.Log(square)
+		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].Z(q.square[k]) < -driftAlarm && l.rarelyQuiet(k, square, rows)
+	}
+	q.measurePart(l, m)
+	return quiet || q.part < q.outside.Mean+math.Log(quietOutside) && q.outside.Z(q.part) < -driftAlarm && l.rarelyQuietOutside(math.Exp(q.part), rows)
+}
+
+// measurePart takes the mean square of the Gaussian part.
+func (q *quietColumns) measurePart(l *Learner, m *kernel.Moments) {
+	directions := len(l.metric.Active) - l.metric.parzen
+	if q.part = math.NaN(); directions == 0 {
+		return
+	}
+	sum := 0.0
+	for i, half := range l.estimator.halfSquares() {
+		if m.Used[i] {
+			sum += half
+		}
+	}
+	q.part = math.Log(2 * sum / float64((m.Rows+m.Atoms)*directions))
+}
+
+// observe adds the minibatch that was measured last, which is learnt.
+func (q *quietColumns) observe(active []int) {
+	for _, k := range active {
+		q.columns[k].Observe(q.square[k])
+	}
+	q.outside.Observe(q.part)
+}
+
+// clone returns levels of its own.
+func (q *quietColumns) clone() quietColumns {
+	return quietColumns{columns: slices.Clone(q.columns), outside: q.outside}
+}
+
+func (q *quietColumns) write(w *state.Writer) {
+	w.Count(len(q.columns))
+	for k := range q.columns {
+		q.columns[k].Write(w)
+	}
+	q.outside.Write(w)
+}
+
+func (q *quietColumns) read(r *state.Reader, dim int) {
+	n := r.Count(24)
+	if r.Err == nil && n != 0 && n != dim {
+		r.Err = fmt.Errorf("mean squares of %d columns, want %d", n, dim)
+	}
+	q.columns = nil
+	for range n {
+		var c watch.Level
+		c.Read(r)
+		q.columns = append(q.columns, c)
+	}
+	q.outside.Read(r)
+}
