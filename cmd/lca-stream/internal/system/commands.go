@@ -26,7 +26,7 @@ func (s *Topics) commands() *learn.Commands {
 	return &learn.Commands{
 		Topic: topic, Owner: s.Ours(), Ends: e.ends, SourceEnds: of.ends,
 		Open: func(ctx context.Context, p source.Partition, from int64) (checkpoint.TopicReader, error) {
-			return s.OpenPartition(ctx, p, from, 0)
+			return s.openPartition(ctx, p, from, 0, time.Nanosecond) // learning waits for it: what cannot be read at once is read later
 		},
 	}
 }

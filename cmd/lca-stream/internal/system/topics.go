@@ -319,12 +319,17 @@ func (s *Topics) EachCommitted(ctx context.Context, topic string, each func(sour
 // OpenPartition opens a partition of one of our topics from an offset, or from its beginning if that is later. Its responses have at most some bytes; 0:
 // the default.
 func (s *Topics) OpenPartition(ctx context.Context, p source.Partition, from int64, most int) (*ownReader, error) {
+	return s.openPartition(ctx, p, from, most, patience)
+}
+
+// openPartition is OpenPartition for who has another patience with brokers.
+func (s *Topics) openPartition(ctx context.Context, p source.Partition, from int64, most int, retryFor time.Duration) (*ownReader, error) {
 	o, err := source.ListOffsets(ctx, s.Cluster, []source.Partition{p}, source.Earliest)
 	if err != nil {
 		return nil, err
 	}
 	f := source.NewFetcher(source.FetcherConfig{
-		Cluster: s.Cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, MaxBatchBytes: s.largestBatch(p.Topic), RetryFor: patience, PassGaps: true,
+		Cluster: s.Cluster, Partition: p, Offset: max(o[p], from), MaxBytes: most, MaxBatchBytes: s.largestBatch(p.Topic), RetryFor: retryFor, PassGaps: true,
 		Remedy: "what it held is gone: start again, which says what is missing and what to do",
 	})
 	return &ownReader{Fetcher: f, topics: s}, nil

@@ -2,12 +2,17 @@ package system
 
 import (
 	"bytes"
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
@@ -46,6 +51,29 @@ func TestOwnTopicWhoseBeginningMoves(t *testing.T) {
 	got, err := f.Fetch(t.Context())
 	if err != nil || len(got.Records) != 1 || string(got.Records[0].Value) != "c" {
 		t.Fatalf("read %v, %v", got.Records, err)
+	}
+}
+
+// What people accept is read without another try: the learner would wait each time, for as long as a right that is missing may return.
+func TestCommandsAreNotWaitedFor(t *testing.T) {
+	b := kafkatest.Start(t, kafkatest.Embedded)
+	b.CreateTopic(t, "alarms", 1, nil)
+	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	cl.Allow()
+	set := config.Default()
+	set.Alarms.Topic = "alarms"
+	s := &Topics{Config: set, Cluster: cl, Log: slog.New(slog.DiscardHandler)}
+	r, err := s.commands().Open(t.Context(), source.Partition{Topic: "alarms"}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	denied := b.Embedded().Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	if _, err := r.Fetch(t.Context()); !errors.Is(err, kafka.TopicAuthorizationFailed) || denied.Hits() != 1 {
+		t.Errorf("after %d requests: %v", denied.Hits(), err)
 	}
 }
 
