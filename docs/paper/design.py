@@ -48,6 +48,7 @@ DIRECTIONS = [1, 2, 4, 0]
 
 # Manifold learning: columns of noise by set, and methods.
 MANIFOLDS = {"roll": [0, 5, 10, 20], "digits": [0, 30, 60, 120]}
+MANIFOLD_COORDINATES = ["columns", "metric", "density"]
 EMBEDDINGS = ["isomap", "lle", "umap", "spectral"]
 
 # Few labels: how many of each class are given, and in which coordinates.
@@ -55,7 +56,7 @@ LABELS = [1, 5, 10]
 COORDINATES = ["raw", "columns", "lca", "lca-gauss-red"]
 
 # Modes without k, in the columns and in LCA-Gauss-Red's coordinates, next to k-means with the true k.
-MODES = ["columns k-means", "lca k-means", "columns", "lca"]
+MODES = ["columns k-means", "lca k-means", "columns", "lca", "lca unpenalised"]
 
 # A covariance for each point.
 PLACES = ["roll", "two regimes", "one cloud"]

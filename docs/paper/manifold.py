@@ -74,7 +74,7 @@ def measure(set, noise, coordinates, method, run):
 
 def keys(count):
     return [dict(set=s, noise=q, coordinates=c, method=m, run=r) for r in range(count) for s, noise in design.MANIFOLDS.items() for q in noise
-            for c in ["columns", *sets.NU] for m in design.EMBEDDINGS if s == "digits" or m != "spectral"]
+            for c in design.MANIFOLD_COORDINATES for m in design.EMBEDDINGS if s == "digits" or m != "spectral"]
 
 
 EXPERIMENTS = {"manifold": (keys, measure, None)}

@@ -203,7 +203,7 @@ def render():
         rows = runs.load(name)
         if rows:
             parts.append(write(rows))
-    for name, write in [("labels", uses.labels)]:
+    for name, write in [("reduction", uses.reduction), ("manifold", uses.manifold), ("labels", uses.labels), ("meanshift", uses.meanshift), ("local", uses.local)]:
         rows = runs.load(name)
         if rows:
             parts.append(write(rows, table))

@@ -33,7 +33,7 @@ def measure(set, directions, run):
     X, y = sets.load(set, run)
     half = len(X) // 2
     X = sets.standard(X, X[:half])
-    lca = sets.fit(X[:half])
+    lca = sets.fit(X[:half], preset=sets.preset(set))
     value = {"parzen": len(lca.parzen)}
     for method in design.REDUCTIONS:
         with warnings.catch_warnings():

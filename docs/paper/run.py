@@ -26,6 +26,7 @@ import page
 import pictures
 import reduction
 import runs
+import segments
 import speed
 import tobe
 import usps
@@ -43,7 +44,7 @@ def main():
     only = a.only.split(",") if a.only else names()
     for unknown in set(only) - set(names()) - {"page"}:
         p.error(f"--only {unknown}: want some of {', '.join(names())}, page")
-    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "arithmetic": 1, "speed": 3, "width": 1, "embeddings": 1, "reduction": 5, "labels": 20, "manifold": 3, "meanshift": 3, "local": 3}
+    counts = {"clustering": a.runs, "iterations": a.runs, "usps": a.splits, "subsampling": a.subsampling_splits, "arithmetic": 1, "speed": 3, "width": 1, "embeddings": 1, "reduction": 5, "labels": 20, "manifold": 2, "meanshift": 3, "local": 2}
     missing = digits(a.usps) if {"usps", "subsampling", "arithmetic", "speed"} & set(only) else ""
     for module in (clustering, usps, arithmetic, speed, width, embeddings, reduction, labels, manifold, meanshift, local):
         for name, (keys, work, base) in module.EXPERIMENTS.items():
@@ -56,6 +57,8 @@ def main():
                 runs.save(name, r.summary(keys(counts[name]), base))
     if "tobe" in only:
         tobe.main()
+    if "segments" in only:
+        segments.main()
     pictures.main()
     page.main()
     if missing:
@@ -72,7 +75,7 @@ def digits(path):
 
 
 def names():
-    return ["clustering", "iterations", "tobe", "usps", "subsampling", "arithmetic", "speed", "width", "embeddings", "reduction", "labels", "manifold", "meanshift", "local"]
+    return ["clustering", "iterations", "tobe", "usps", "subsampling", "arithmetic", "speed", "width", "embeddings", "reduction", "labels", "manifold", "meanshift", "local", "segments"]
 
 
 if __name__ == "__main__":
