@@ -158,7 +158,7 @@ satimage, penbased of KEEL.
 
 {table}
 
-**Holds on the toys**, but for some draws with most noise. **In part on real sets**: in d_P directions, neighbours are better by two standard errors, and
+**Holds on the toys**, except in some draws with most noise. **In part on real sets**: in d_P directions, neighbours are better by two standard errors, and
 worse, on {pca} of eight sets against PCA, {lda} against LDA, {nca} against NCA; clusters on {pca_ari}, {lda_ari}, {nca_ari}. Labels win with few
 directions, and where classes are no clusters (vehicle).
 """
