@@ -13,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/backtest"
@@ -118,9 +120,7 @@ func TestBacktestPageInABrowser(t *testing.T) {
 	if _, err := config.Load(config.Input{File: "-", Stdin: strings.NewReader(seen.YAML), Getenv: os.LookupEnv}); err != nil {
 		t.Error(err)
 	}
-	if said := eval[string](t, b, `(() => { document.getElementById('copy').focus(); return document.activeElement.id })()`); said != "copy" {
-		t.Errorf("the focus is at %q", said)
-	}
+	b.byKeys(t)
 	for _, scheme := range []string{"light", "dark"} {
 		for _, width := range []int64{400, 1280} {
 			b.look(t, scheme, width)
@@ -128,8 +128,55 @@ func TestBacktestPageInABrowser(t *testing.T) {
 			b.screenshot(t, fmt.Sprintf("build/screenshots/backtest-%s-%d.png", scheme, width), chromedp.FullScreenshot(100))
 		}
 	}
+	b.printed(t)
 	if faults := b.faults(); len(faults) > 0 {
 		t.Errorf("the console says:\n%s", strings.Join(faults, "\n"))
+	}
+}
+
+// byKeys goes through the page of a backtest with the keyboard: a mark of the timeline leads to its episode, and the configuration is copied.
+func (b *browser) byKeys(t *testing.T) {
+	t.Helper()
+	to := func(what, there string) {
+		t.Helper()
+		for range 200 {
+			b.do(t, chromedp.KeyEvent(kb.Tab))
+			if eval[bool](t, b, there) {
+				if !eval[bool](t, b, `(e => [e, ...e.children].some(x => getComputedStyle(x).outlineStyle !== 'none'))(document.activeElement)`) {
+					t.Errorf("the focus on %s is not seen", what)
+				}
+				return
+			}
+		}
+		t.Fatalf("the key Tab does not lead to %s", what)
+	}
+	to("an episode of the timeline", `document.activeElement.closest('#timeline a') !== null`)
+	b.do(t, chromedp.KeyEvent(kb.Enter))
+	b.wait(t, `/^#episode-\d+$/.test(location.hash)`)
+	to("the button that copies", `document.activeElement.id === 'copy'`)
+	b.do(t, chromedp.KeyEvent(kb.Enter))
+	b.wait(t, `document.getElementById('copy').textContent === 'copied'`)
+	to("the configuration", `document.activeElement.id === 'yaml'`)
+}
+
+// printed looks at the page as a printer does: dark on white whatever the scheme is, as wide as the paper, without buttons.
+func (b *browser) printed(t *testing.T) {
+	t.Helper()
+	b.do(t,
+		protocol(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}),
+		protocol(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 718, Height: 1000, DeviceScaleFactor: 1})) // A4 within usual margins
+	seen := eval[struct {
+		Paper, Ink   string
+		Wide, Across int
+		Buttons      int
+	}](t, b, `(() => {
+		dispatchEvent(new Event('beforeprint'));
+		const of = getComputedStyle(document.querySelector('.verdict'));
+		return { Paper: getComputedStyle(document.body).backgroundColor, Ink: of.color, Wide: document.documentElement.scrollWidth, Across: +document.getElementById('timeline').getAttribute('viewBox').split(' ')[2],
+			Buttons: [...document.querySelectorAll('button')].filter(e => getComputedStyle(e).display !== 'none').length }
+	})()`)
+	if seen.Paper != "rgb(255, 255, 255)" || seen.Ink != "rgb(0, 0, 0)" || seen.Wide > 718 || seen.Across > 718 || seen.Buttons > 0 {
+		t.Errorf("on paper it is %+v", seen)
 	}
 }
 

@@ -228,12 +228,13 @@ func Unlike(path string, want content, fault error) error {
 	}
 }
 
-// FileScreen shows how many rows have been read: on a terminal a spinner with rows per second, elsewhere a JSON line every two seconds.
+// FileScreen shows how many rows have been read: on a terminal a bar, or a spinner where it is not known how many there are, elsewhere a JSON line every two
+// seconds.
 type FileScreen struct {
 	out         io.Writer
 	bar         *progressbar.ProgressBar
 	Start, last time.Time
-	Read        int64
+	Read, total int64 // total: 0 is not known
 }
 
 // NewFileScreen shows nothing unless standard error is a terminal.
@@ -243,6 +244,20 @@ func NewFileScreen(p *Program) *FileScreen {
 		s.bar = NewBar(p.Stderr, 0)
 	}
 	return s
+}
+
+// Says tells what is going on before the first row.
+func (s *FileScreen) Says(what string) {
+	if s.bar != nil {
+		s.bar.Describe(what)
+	}
+}
+
+// Of tells how many rows there are.
+func (s *FileScreen) Of(total int64) {
+	if s.total = total; s.bar != nil && total > 0 {
+		s.bar.ChangeMax64(total)
+	}
 }
 
 // Rows counts rows that have been read.
@@ -258,7 +273,11 @@ func (s *FileScreen) Rows(n int64) {
 		return
 	}
 	s.last = time.Now()
-	_ = json.NewEncoder(s.out).Encode(map[string]any{"rows": s.Read, "rows_per_second": math.Round(float64(s.Read) / seconds), "seconds": math.Round(seconds)})
+	said := map[string]any{"rows": s.Read, "rows_per_second": math.Round(float64(s.Read) / seconds), "seconds": math.Round(seconds)}
+	if s.total > 0 {
+		said["of"] = s.total
+	}
+	_ = json.NewEncoder(s.out).Encode(said)
 }
 
 // End takes the bar away.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // What is no regular file is written to, and stays what it is: a pipe, a device, what a link points to.
@@ -65,4 +66,18 @@ func errorText(err error) string {
 		return err.Error()
 	}
 	return ""
+}
+
+// Progress says of how many rows, where that is known.
+func TestProgressHasATotal(t *testing.T) {
+	var out strings.Builder
+	for _, total := range []int64{0, 4000} {
+		s := &FileScreen{out: &out, Start: time.Now()}
+		s.Of(total)
+		s.Rows(1000)
+	}
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != 3 || strings.Contains(lines[0], `"of"`) || !strings.HasPrefix(lines[1], `{"of":4000,"rows":1000,`) {
+		t.Errorf("%q", lines)
+	}
 }

@@ -231,13 +231,16 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 	if f.rows == "" {
 		limits.Need = app.Needs(cfg.Source.Features, b.columns.names()...)
 	}
+	b.screen = app.NewFileScreen(p)
+	b.screen.Says("looking through the files")
 	in, err := source.OpenFiles(f.inputs, limits)
 	if err != nil {
+		b.screen.End()
 		return err
 	}
 	defer func() { _ = in.Close() }() // it was only read
 	in.Reuse()
-	b.screen = app.NewFileScreen(p)
+	b.screen.Of(in.Rows())
 	if err := b.write(p, func() error { return b.read(ctx, in) }); err != nil {
 		return err
 	}
@@ -336,7 +339,6 @@ func (b *backtest) read(ctx context.Context, in *source.Files) error {
 		if err := b.message(ctx, m); err != nil {
 			return fmt.Errorf("%s: %w", m.Partition.Topic, err)
 		}
-		b.screen.Rows(m.Record.NumRows())
 		return nil
 	})
 	switch {
@@ -370,6 +372,7 @@ func (b *backtest) message(ctx context.Context, m *source.Message) error {
 	for from := int64(0); from < rec.NumRows(); from += b.chunk {
 		part := rec.NewSlice(from, min(from+b.chunk, rec.NumRows()))
 		err := b.rows(ctx, part)
+		b.screen.Rows(part.NumRows())
 		part.Release()
 		if err != nil {
 			return err
