@@ -154,7 +154,7 @@ func (l *Learner) explains(all pool.Batch) (nll float64, ok bool) {
 func (l *Learner) leave() {
 	l.counts.Gated += uint64(l.warm.Len()) // they are never learnt
 	l.choice.drop()
-	l.warm, l.held, l.lockout, l.tailNeed = pool.Batch{}, pool.Batch{}, watch.Refusals{}, 0
+	l.warm, l.held, l.lockout = pool.Batch{}, pool.Batch{}, watch.Refusals{}
 }
 
 // keepFormer adds the current regime to the former ones, if that can be.

@@ -10,13 +10,11 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
-	"github.com/lca-stream/lca-stream/lca/online/internal/tail"
 )
 
 const (
 	outlierDistance = 10 // standard deviations, in the root mean square over all directions
 	manyRows        = 0.10
-	tailMemory      = 1000 // rows whose need of the stream's tails counts
 	constantRows    = 1000 // learnt rows after which a column that has not moved is taken for constant: of fewer it may be one that moves seldom
 	gaussianTail    = 5    // standard deviations of a squared distance; of Gaussian rows with eight directions, one in 2000 is farther
 )
@@ -125,7 +123,7 @@ func (l *Learner) countFar(b pool.Batch, m *kernel.Moments) (rows int) {
 	}
 	l.outside = append(l.outside[:0], make([]bool, b.Len())...)
 	halves := l.estimator.halfSquares()
-	limit = l.gaussianGate(halves[:b.Len()])
+	limit = l.gaussianGate()
 	for i, half := range halves {
 		if l.outside[i] = 2*half > limit; l.outside[i] && !l.beyond[i] {
 			l.beyond[i] = true
@@ -140,56 +138,11 @@ func (l *Learner) gatesByDistance() bool {
 	return l.cfg.OutlierGate != lca.Auto && !math.IsInf(l.cfg.OutlierGate, 1)
 }
 
-// gaussianGate returns the squared distance from μ over the Gaussian directions beyond which a row is not learnt, given half of that of all rows of a
-// minibatch. Kernel distance is one over the Parzen directions, and says nothing of the others, which may be all. A normal row is as far as there are
-// directions, and must not be refused for it, nor for the tails that the stream has. But if of the last tailMemory rows many more need these tails than of the pool's
-// rows do, they are not the stream's: the pool would learn them, and they would become wider with it.
-func (l *Learner) gaussianGate(halves []float64) float64 {
-	plain := l.plainGate()
-	l.tail.need = l.tailNeed + min(1, float64(len(halves))/tailMemory)*(share(halves, plain)-l.tailNeed)
-	if l.tail.square > plain && l.tail.need <= manyRows+2*l.tail.share {
-		return l.tail.square
-	}
-	return plain
-}
-
-// plainGate is gaussianGate where the tails are those of Gaussian rows.
-func (l *Learner) plainGate() float64 {
+// gaussianGate returns the squared distance from μ over the Gaussian directions beyond which a row is not learnt. Kernel distance is one over the Parzen
+// directions, and says nothing of the others, which may be all. A normal row is as far as there are directions, and must not be refused for it.
+func (l *Learner) gaussianGate() float64 {
 	directions := float64(len(l.metric.Active) - l.metric.parzen)
 	return max(l.cfg.OutlierGate, directions+gaussianTail*math.Sqrt(2*directions))
-}
-
-// share returns the share of squared distances, given half of each, that are beyond a limit.
-func share(halves []float64, limit float64) float64 {
-	n := 0
-	for _, half := range halves {
-		if 2*half > limit {
-			n++
-		}
-	}
-	return float64(n) / float64(max(1, len(halves)))
-}
-
-// poolTail is the tail of the squared distances of the pool's rows from μ over the Gaussian directions.
-type poolTail struct {
-	square float64 // what a share gateShare of rows is expected to exceed; 0 where they are too few
-	share  float64 // of those beyond plainGate
-	need   float64 // Learner.tailNeed with the minibatch judged last
-}
-
-// measureTail measures the tail. The estimator must be loaded.
-func (l *Learner) measureTail() {
-	b := l.inside.Sample(l.pool.Batch(), gateRows, 0, l.cfg.Dim)
-	l.estimator.project(b.X, l.moments.mean)
-	halves := l.estimator.halfSquares()[:b.Len()]
-	l.tail.share = share(halves, l.plainGate())
-	l.sorted = l.sorted[:0]
-	for _, half := range halves {
-		l.sorted = append(l.sorted, 2*half)
-	}
-	if l.tail.square = tail.Quantile(l.sorted, gateShare, l.independent(b.Len())); math.IsInf(l.tail.square, 1) {
-		l.tail.square = 0
-	}
 }
 
 // tooManyFar reports whether that number of far rows is too large for outliers.

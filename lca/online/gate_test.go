@@ -118,38 +118,3 @@ func TestNothingPasses(t *testing.T) {
 		})
 	}
 }
-
-// TestNumericGateKnowsTails holds that rows of a stream with heavy tails are hardly ever refused by a number, and that a fault is: it does not make the tails wider
-// that let it pass.
-func TestNumericGateKnowsTails(t *testing.T) {
-	for _, c := range some(2, []struct{ freedom, minibatch int }{{5, 100}, {0, 100}, {8, 100}, {8, 5}}...) {
-		freedom := c.freedom
-		m := newMachine(t, 11, 8, 0, func(f *Config) { f.WarmupRows, f.Minibatch, f.OutlierGate, f.Drift = 400, c.minibatch, 20, false })
-		draw := func() []float64 { // an elliptical t, or a Gaussian
-			x, square := m.next(), 0.0
-			for range freedom {
-				v := m.r.NormFloat64()
-				square += v * v
-			}
-			for k := range x {
-				if freedom > 0 {
-					x[k] /= math.Sqrt(square / float64(freedom))
-				}
-			}
-			return x
-		}
-		m.learn(1000, draw)
-		if learnt, alarms := m.learn(8000, draw); learnt < 7880 || len(alarms) > 0 {
-			t.Errorf("%+v: %d of 8000 rows learnt, alarms %v", c, learnt, alarms)
-		}
-		louder := func(x []float64) []float64 {
-			for k := range x {
-				x[k] *= 3
-			}
-			return x
-		}
-		if learnt, _ := m.learn(4000, func() []float64 { return louder(draw()) }); freedom == 0 && learnt > 600 {
-			t.Errorf("%d of 4000 rows learnt that are three times as far", learnt)
-		}
-	}
-}

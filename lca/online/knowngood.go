@@ -89,7 +89,7 @@ func (l *Learner) knownReturns(all pool.Batch) bool {
 	l.setRegime(back.regime)
 	l.counts.Since = back.since
 	l.choice.drop()
-	l.held, l.tailNeed = pool.Batch{}, 0
+	l.held = pool.Batch{}
 	if l.former.regimes = kept[:1:1]; best == 0 {
 		l.keepThis()
 	}

@@ -39,18 +39,17 @@ type Learner struct {
 	regime         // the current one
 	former formers // those before it
 
-	wanted   int         // rows that a first model takes, or any, where a set ended before it had one (warmup.go); 0: none did
-	warm     pool.Batch  // collected rows: of the warm-up, or in quarantine (restart.go)
-	clocks   pool.Clocks // rows seen of each partition
-	held     pool.Batch  // refused rows (held.go)
-	tailNeed float64     // share of the last rows that need the stream's tails to pass the gate (gate.go)
-	lockout  watch.Refusals
-	choice   choice
-	counts   counts
-	running  running
-	recent   lastRows
-	unusual  holds
-	normal   bool // see Normal
+	wanted  int         // rows that a first model takes, or any, where a set ended before it had one (warmup.go); 0: none did
+	warm    pool.Batch  // collected rows: of the warm-up, or in quarantine (restart.go)
+	clocks  pool.Clocks // rows seen of each partition
+	held    pool.Batch  // refused rows (held.go)
+	lockout watch.Refusals
+	choice  choice
+	counts  counts
+	running running
+	recent  lastRows
+	unusual holds
+	normal  bool // see Normal
 
 	splits uint64       // found so far
 	spare  *metricState // the previous metric, whose memory is used again
@@ -70,7 +69,6 @@ type buffers struct {
 	kept, moved      []int  // rows of the last minibatch that was judgement: those that are left, and those in which a constant column has moved
 	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
 	outside          []bool // those that a gate by distance refuses over the Gaussian directions
-	tail             poolTail
 	stuckFor         uint64 // rows for which a column has repeated the value of the last minibatch, if that is stuck
 	closed           bool   // whether a row that the gate refuses had counted in it
 	starts, excluded []int32
@@ -201,7 +199,6 @@ func (l *Learner) judgeMinibatch(all pool.Batch, s *Step) (j judgement, anomalou
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.reviseGate()
 	j = l.judge(all, s)
-	l.tailNeed = l.tail.need
 	anomalous = l.isAnomalous(j, s)
 	if l.lockout.Tripped && !anomalous && !s.Opened && !l.cfg.Finite && 2*j.far <= all.Len() {
 		l.lockout = watch.Refusals{} // it is over: the current metric knows the rows
@@ -290,9 +287,6 @@ func (l *Learner) reviseGap(b pool.Batch) {
 // judge runs the E-step of a minibatch under the current metric, which must be loaded, and sets the prequential figures of s.
 func (l *Learner) judge(all pool.Batch, s *Step) judgement {
 	l.closed = false
-	if l.gatesByDistance() {
-		l.measureTail()
-	}
 	b := l.inliers(all)
 	m, far := l.eStep(b, all.Len()-b.Len())
 	if s.Opened = l.opensGate(far, all.Len()); s.Opened {

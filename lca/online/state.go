@@ -59,7 +59,7 @@ import (
 //	lockout   rows u64, refused u64, tripped flag, rows for which many have been u64
 //	formers   minibatches at the last return u64, number of former regimes u64, and of each
 //	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate, flag whether there is an evaluator of the last rows, and that
-//	known     flag whether what was known is kept, and held is what was refused last; share of the last rows beyond a gate for Gaussian tails f64
+//	known     flag whether what was known is kept, and held is what was refused last; 0 f64, once the share of rows beyond a gate for Gaussian tails
 //
 //	recent    flag whether the last rows are scored, flag whether they come again, and unless they are not: as recent.Learner writes it, number of series u64,
 //	          and of each, ascending, its identity u64, and as recent.Series writes it
@@ -121,7 +121,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.lockout.Write(w)
 	l.former.write(w)
 	w.Flag(l.keepsKnown())
-	w.F64(l.tailNeed)
+	w.F64(0) // of what the tails were needed for, which is no more
 	l.recent.write(w)
 	l.unusual.write(w)
 
@@ -277,7 +277,7 @@ func (l *Learner) read(r *reader) {
 	if r.Flag() != l.keepsKnown() {
 		l.held = pool.Batch{} // they were held for another purpose
 	}
-	l.tailNeed = r.F64()
+	_ = r.F64()
 	if r.version > secondVersion {
 		l.recent.read(r, d)
 		l.unusual.read(r, d)

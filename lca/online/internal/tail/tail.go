@@ -50,31 +50,7 @@ func Quantile(scores []float64, p, rows float64) float64 {
 	}
 	fewer := max(1, float64(len(inner))*min(1, rows/float64(n)))
 	scale *= math.Exp(tailSurely / math.Sqrt(fewer))
-	return u + goesOn(scores[from:], u, scale*paretoQuantile((1-tailFrom)/p, shape))
-}
-
-// goesOn returns how far beyond u the tail goes on from t: to twice as far as long as some scores lie there, and no more
-// than between half as far and as far. So does a heavy tail, from whose inner part alone the fit may expect too little.
-// Between outliers and the rest there is a gap, or there are more of them than of what is before them.
-func goesOn(scores []float64, u, t float64) float64 {
-	within := func(a, b float64) int { // scores ascend
-		from, _ := slices.BinarySearch(scores, u+a)
-		to, _ := slices.BinarySearch(scores, u+b)
-		return to - from
-	}
-	first := t
-	for before := within(t/2, t); ; t *= 2 {
-		next := within(t, 2*t)
-		switch {
-		case next > before:
-			return t
-		case next == 0 && t > first && u+t >= scores[len(scores)-1]:
-			return 4 * t // to the last score, which is far from the last of the tail
-		case next == 0:
-			return t
-		}
-		before = next
-	}
+	return u + scale*paretoQuantile((1-tailFrom)/p, shape)
 }
 
 // paretoQuantile is the t at which (1 + ξ t)^(1/ξ) is times.
