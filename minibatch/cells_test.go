@@ -85,12 +85,12 @@ func TestSurveyOfMixedKeys(t *testing.T) {
 	}
 	var s Survey
 	for _, values := range []string{`["x"]`, `["y"]`} {
-		if err := s.Add(openRecord(t, nil, column{"temp", text, values}), 0); err != nil {
+		if err := s.Add(openRecord(t, nil, column{"temp", text, values}), 0, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 3 {
-		if err := s.Add(openRecord(t, nil, column{"temp", f64, `[1.5]`}), 0); err != nil {
+		if err := s.Add(openRecord(t, nil, column{"temp", f64, `[1.5]`}), 0, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

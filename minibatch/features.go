@@ -384,7 +384,7 @@ func propose(rec arrow.Record, without string) (columns []string, leftOut []Judg
 		rec = rec.NewSlice(0, surveyedRows)
 		defer rec.Release()
 	}
-	if err := s.Add(rec, 0); err != nil {
+	if err := s.Add(rec, 0, ""); err != nil {
 		return nil, nil, err
 	}
 	columns, leftOut = s.Features()

@@ -57,7 +57,7 @@ func TestSurveyNested(t *testing.T) {
 	after := arrow.StructOf(arrow.Field{Name: "temp", Type: f32}, arrow.Field{Name: "id", Type: i64}, arrow.Field{Name: "time", Type: i64}, arrow.Field{Name: "unit", Type: arrow.BinaryTypes.String})
 	rec := record(t, column{"op", arrow.BinaryTypes.String, `["c"]`}, column{"payload", arrow.StructOf(arrow.Field{Name: "after", Type: after}), `[{"after": {"temp": 1.5, "id": 7, "time": 12, "unit": "K"}}]`})
 	s := Survey{Nested: true}
-	if err := s.Add(rec, 0); err != nil {
+	if err := s.Add(rec, 0, ""); err != nil {
 		t.Fatal(err)
 	}
 	columns, leftOut := s.Features()
@@ -82,7 +82,7 @@ func TestSurveyOfListsAndMaps(t *testing.T) {
 		column{"readings", arrow.ListOf(arrow.StructOf(arrow.Field{Name: "bar", Type: f32})), `[[{"bar": 2}, {"bar": 3}]]`},
 		column{"tags", arrow.MapOf(arrow.BinaryTypes.String, f32), `[[{"key": "room", "value": 4}]]`})
 	s := Survey{Nested: true}
-	if err := s.Add(rec, 0); err != nil {
+	if err := s.Add(rec, 0, ""); err != nil {
 		t.Fatal(err)
 	}
 	columns, leftOut := s.Features()

@@ -20,7 +20,7 @@ func surveyOf(t *testing.T, messages ...string) *minibatch.Survey {
 	for _, m := range messages {
 		rec, err := d.Decode(t.Context(), []byte(m), "")
 		if err == nil {
-			err = s.Add(rec, 0)
+			err = s.Add(rec, 0, "")
 		}
 		if err != nil {
 			t.Fatal(err)

@@ -68,10 +68,13 @@ type Column struct {
 	texts  int    // values that are no numbers
 	shape  string // how to name what is within its values, see listed
 	whole  bool
-	rises  bool          // each value is above the one before it
-	runs   int           // of one value, in each partition
-	brief  int           // runs that ended before setpointLeast rows
-	last   map[int32]run // newest one by partition
+	rises  bool               // each value is above the one before it
+	runs   int                // of one value, in each partition
+	brief  int                // runs that ended before setpointLeast rows
+	last   map[int32]run      // newest one by partition
+	of     map[string]float64 // newest value by series
+	counts bool               // within each series each value is above the one before it
+	pairs  int                // values that had one before them in their series
 }
 
 // run is a value that a column holds for some rows.
@@ -87,8 +90,9 @@ type Judgement struct {
 	Reason  string // why it is left out, or how it is taken
 }
 
-// Add looks at the rows of a record of a partition.
-func (s *Survey) Add(rec arrow.Record, partition int32) error {
+// Add looks at the rows of a record of a partition. Where all are of one series its name is not empty: what counts in each machine by itself goes up
+// and down where the machines take turns.
+func (s *Survey) Add(rec arrow.Record, partition int32, series string) error {
 	if s.byName == nil {
 		s.byName = map[string]*Column{}
 	}
@@ -106,7 +110,7 @@ func (s *Survey) Add(rec arrow.Record, partition int32) error {
 		}
 		switch {
 		case numeric:
-			c.numbers(&s.rows, partition)
+			c.numbers(&s.rows, partition, series)
 		case leaf.Type.ID() == arrow.NULL:
 			c.Nulls += int(rec.NumRows())
 		default:
@@ -150,7 +154,7 @@ func (s *Survey) column(leaf *nested.Leaf) *Column {
 	if c == nil {
 		_, top := leaf.Top()
 		c = &Column{Name: leaf.Name, Type: leaf.Type, Within: !top, Numeric: isNumber(leaf.Type), List: isNumberList(leaf.Type),
-			Min: math.NaN(), Mean: math.NaN(), Max: math.NaN(), values: map[string]struct{}{}, whole: true, rises: true, last: map[int32]run{}}
+			Min: math.NaN(), Mean: math.NaN(), Max: math.NaN(), values: map[string]struct{}{}, whole: true, rises: true, counts: true, last: map[int32]run{}, of: map[string]float64{}}
 		s.columns, s.byName[leaf.Name] = append(s.columns, c), c
 	}
 	if c.Type.ID() == arrow.NULL { // the producer had no value before
@@ -159,11 +163,14 @@ func (s *Survey) column(leaf *nested.Leaf) *Column {
 	return c
 }
 
-func (c *Column) numbers(rows *Rows, partition int32) {
+func (c *Column) numbers(rows *Rows, partition int32, series string) {
 	for i, reason := range rows.Invalid {
 		switch reason {
 		case ReasonNone:
 			c.number(rows.X[i], partition)
+			if series != "" {
+				c.inSeries(rows.X[i], series)
+			}
 		case ReasonNull:
 			c.Nulls++
 		case ReasonText:
@@ -198,6 +205,21 @@ func (c *Column) number(x float64, partition int32) {
 	}
 	now.rows++
 	c.last[partition] = now
+}
+
+// mostSeries is of how many series the newest value is kept.
+const mostSeries = 1000
+
+// inSeries compares a value with the one before it in its series.
+func (c *Column) inSeries(x float64, series string) {
+	before, known := c.of[series]
+	if known {
+		c.pairs++
+		c.counts = c.counts && x > before
+	} else if len(c.of) >= mostSeries {
+		return
+	}
+	c.of[series] = x
 }
 
 // others counts the nulls of what is no number, and the different values of text and booleans.
@@ -316,9 +338,9 @@ func (c *Column) valued(rows int) string {
 		return ""
 	case c.Distinct == 1:
 		return fmt.Sprintf("a constant: %v in %d rows", c.Min, c.finite)
-	case c.whole && c.rises:
+	case c.whole && c.goesUp():
 		return fmt.Sprintf("it counts up, from %.0f to %.0f, as an id or a time does", c.Min, c.Max)
-	case c.rises:
+	case c.goesUp():
 		return fmt.Sprintf("it grows with every row, from %.6g to %.6g, as a meter or a clock does", c.Min, c.Max)
 	case c.whole && c.Distinct <= labelValues:
 		return fmt.Sprintf("a label: %d whole numbers in %d rows", c.Distinct, c.finite)
@@ -327,6 +349,9 @@ func (c *Column) valued(rows int) string {
 	}
 	return ""
 }
+
+// goesUp reports whether each value is above the one before it, in its partition or in its series.
+func (c *Column) goesUp() bool { return c.rises || c.counts && c.pairs >= JudgedRows }
 
 func notNumeric(t arrow.DataType) string {
 	switch t.ID() {

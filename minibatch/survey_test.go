@@ -2,6 +2,7 @@ package minibatch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +69,7 @@ func TestSurvey(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			rec := record(t, c.rec...)
 			var s Survey
-			if err := s.Add(rec, 0); err != nil {
+			if err := s.Add(rec, 0, ""); err != nil {
 				t.Fatal(err)
 			}
 			var got, features []string
@@ -106,7 +107,7 @@ func TestSurveyOfRecords(t *testing.T) {
 				}
 				return i
 			})})
-			if err := s.Add(rec, p); err != nil {
+			if err := s.Add(rec, p, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -121,11 +122,37 @@ func TestSurveyOfRecords(t *testing.T) {
 	}
 }
 
+// What counts in each machine by itself goes up and down where the machines take turns.
+func TestSurveyOfCountersByKey(t *testing.T) {
+	var s Survey
+	for i := range 60 {
+		for _, machine := range []string{"M1", "M2", "M3"} {
+			n := i + 20*int(machine[1]-'0')
+			rec := record(t, column{"n", i64, fmt.Sprintf("[%d]", n)}, column{"metre", f64, fmt.Sprintf("[%d.5]", n)}, column{"x", f64, fmt.Sprintf("[%d.5]", n*n%17)})
+			if err := s.Add(rec, 0, machine); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if names, _ := s.Features(); !slices.Equal(names, []string{"x"}) {
+		t.Errorf("features %q", names)
+	}
+	var once Survey // each key comes once: nothing is known of what it does
+	for i := range 300 {
+		if err := once.Add(record(t, column{"x", f64, fmt.Sprintf("[%d.5]", i*i%17)}), 0, fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names, _ := once.Features(); !slices.Equal(names, []string{"x"}) {
+		t.Errorf("features %q of keys that come once", names)
+	}
+}
+
 // A column that few records have would cost the rows of all others.
 func TestSurveyOfRareColumns(t *testing.T) {
 	var s Survey
 	for _, rec := range [][]column{{{"a", f64, `[1]`}}, {{"a", f64, `[2]`}}, {{"a", f64, `[3]`}, {"b", f64, `[4]`}}} {
-		if err := s.Add(record(t, rec...), 0); err != nil {
+		if err := s.Add(record(t, rec...), 0, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -161,7 +188,7 @@ func TestSurveyOfTextThatIsOverwritten(t *testing.T) {
 		b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 		b.Field(0).(*array.StringBuilder).Append(name)
 		rec := b.NewRecord()
-		if err := s.Add(rec, 0); err != nil {
+		if err := s.Add(rec, 0, ""); err != nil {
 			t.Fatal(err)
 		}
 		copy(rec.Column(0).Data().Buffers()[2].Bytes(), "xxxx")

@@ -45,8 +45,8 @@ type Cause struct {
 
 	before  []float64 // the long mean when it opened, d, its upper 48 bits; the lowest 16 are the onset
 	noise   []float64 // mean of half the step and half the deviation, each by what it is without an episode; NaN: no value yet
-	square  []float64 // mean of ((x′ − before)/scale)²
-	mean    []float64 // mean of (x′ − before)/scale
+	rms     []float64 // root of the mean of (x′ − before)², in the column's own unit, as the scale is another in each version
+	mean    []float64 // mean of x′ − before
 	strange []float64 // mean of the squared residual of x′ given the other columns, by its variance
 }
 
@@ -144,7 +144,7 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, 
 func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 	d := e.Dim
 	memory := make([]float64, 5*d)
-	c := &Cause{before: memory[:d:d], noise: memory[d : 2*d : 2*d], square: memory[2*d : 3*d : 3*d], mean: memory[3*d : 4*d : 4*d], strange: memory[4*d:]}
+	c := &Cause{before: memory[:d:d], noise: memory[d : 2*d : 2*d], rms: memory[2*d : 3*d : 3*d], mean: memory[3*d : 4*d : 4*d], strange: memory[4*d:]}
 	for k := range d {
 		short, long := z[k], z[d+k]
 		if long != long {
@@ -191,15 +191,16 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, weight 
 	scale, typical := e.Scale[k], e.Charts.Mean[2*e.Dim+k]
 	least := leastNoise * scale
 	noise := (step/max(steps, least) + math.Abs(away)/max(typical, least)) / 2
-	u := (x - c.was(k)) / scale
+	moved := x - c.was(k)
 	if c.noise[k] != c.noise[k] {
 		weight, c.noise[k] = 1, 0
 	}
 	c.noise[k] = state.Round(c.noise[k] + float64(weight*(noise-c.noise[k])))
-	c.square[k] = state.Round(c.square[k] + float64(weight*(float64(u*u)-c.square[k])))
-	c.mean[k] = state.Round(c.mean[k] + float64(weight*(u-c.mean[k])))
+	was, is := c.rms[k]/scale, moved/scale // squares of which do not overflow
+	c.rms[k] = state.Round(scale * math.Sqrt(float64(was*was)+float64(weight*(float64(is*is)-float64(was*was)))))
+	c.mean[k] = state.Round(c.mean[k] + float64(weight*(moved-c.mean[k])))
 	c.strange[k] = state.Round(c.strange[k] + float64(weight*(float64(residual*residual)-c.strange[k])))
-	if c.onset(k) == unknown && (math.Abs(u)*scale > far*max(typical, least) || noise > far) {
+	if c.onset(k) == unknown && (math.Abs(moved) > far*max(typical, least) || noise > far) {
 		c.begins(k, int(min(c.Rows-1, math.MaxInt16)))
 	}
 }
@@ -241,12 +242,12 @@ func (c *Cause) quietBelow() float64 { return quietBelow * min(1, float64(c.Rows
 
 // change is what became of column k by itself.
 func (c *Cause) change(e *Evaluator, k int, spread []float64) Change {
-	rms := math.Sqrt(c.square[k])
+	rms, mean := c.rms[k]/e.Scale[k], c.mean[k]/e.Scale[k]
 	one := Change{Column: k, Rank: noiseShare*math.Log1p(c.noise[k]) + math.Log1p(rms), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
 	if c.onset(k) == unknown {
 		one.Onset = 0
 	}
-	one.Now = one.Before + float64(c.mean[k]*e.Scale[k])
+	one.Now = one.Before + c.mean[k]
 	typical := e.Charts.Mean[2*e.Dim+k]
 	if c.noise[k] < c.quietBelow() && typical > leastNoise*e.Scale[k] {
 		if below := (1 - c.noise[k]) * typical / (e.Scale[k] * spread[k]); below > steady {
@@ -255,9 +256,9 @@ func (c *Cause) change(e *Evaluator, k int, spread []float64) Change {
 		}
 	}
 	switch noise := max(typical/e.Scale[k], leastNoise); {
-	case math.Abs(c.mean[k]) < moved*noise && c.noise[k] > 1, math.Abs(c.mean[k]) < rms/2:
+	case math.Abs(mean) < moved*noise && c.noise[k] > 1, math.Abs(mean) < rms/2:
 		one.Direction = "noisy"
-	case c.mean[k] < 0:
+	case mean < 0:
 		one.Direction = "down"
 	default:
 		one.Direction = "up"
@@ -294,7 +295,7 @@ func (c *Cause) Clone() *Cause {
 	if c == nil {
 		return nil
 	}
-	return &Cause{c.Rows, slices.Clone(c.before), slices.Clone(c.noise), slices.Clone(c.square), slices.Clone(c.mean), slices.Clone(c.strange)}
+	return &Cause{c.Rows, slices.Clone(c.before), slices.Clone(c.noise), slices.Clone(c.rms), slices.Clone(c.mean), slices.Clone(c.strange)}
 }
 
 // AppendBinary appends the cause, 24 bytes for each column.
@@ -303,7 +304,7 @@ func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 	w.U64(uint64(c.Rows))
 	w.Floats(c.before)
 	w.Halves(c.noise)
-	w.Halves(c.square)
+	w.Halves(c.rms)
 	w.Halves(c.mean)
 	w.Halves(c.strange)
 	return w.B, nil
@@ -312,9 +313,9 @@ func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 // ReadCause reads what AppendBinary wrote, and returns what follows it.
 func ReadCause(b []byte) (c *Cause, rest []byte, err error) {
 	r := &state.Reader{B: b}
-	c = &Cause{Rows: uint32(r.U64()), before: r.Floats(), noise: r.Halves(), square: r.Halves(), mean: r.Halves(), strange: r.Halves()}
-	if d := len(c.before); len(c.noise) != d || len(c.square) != d || len(c.mean) != d || len(c.strange) != d {
-		r.Fail(fmt.Errorf("%d, %d, %d and %d numbers of %d columns", len(c.noise), len(c.square), len(c.mean), len(c.strange), d))
+	c = &Cause{Rows: uint32(r.U64()), before: r.Floats(), noise: r.Halves(), rms: r.Halves(), mean: r.Halves(), strange: r.Halves()}
+	if d := len(c.before); len(c.noise) != d || len(c.rms) != d || len(c.mean) != d || len(c.strange) != d {
+		r.Fail(fmt.Errorf("%d, %d, %d and %d numbers of %d columns", len(c.noise), len(c.rms), len(c.mean), len(c.strange), d))
 	}
 	return c, r.B, failed(r, "cause")
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -174,6 +175,33 @@ func TestCauseIsAFunctionOfRows(t *testing.T) {
 	}
 }
 
+// What a column is during an episode is told in its own unit, whatever the scales of the versions that come meanwhile.
+func TestCauseAcrossVersions(t *testing.T) {
+	const guilty, moved, begins = 3, 60, 100
+	e, x := plant(1, begins, 400, func(row, _ []float64, _ *rand.Rand) { row[guilty] += moved })
+	wider := *e
+	wider.Scale = slices.Clone(e.Scale)
+	wider.Scale[guilty] *= 20
+	var c Scorer
+	var cause *Cause
+	s, sum := new(Series), 0.
+	for i := range 400 {
+		of := e
+		if i >= 200 {
+			of = &wider
+		}
+		c.Score(of, make([]float64, 1), x[i*e.Dim:(i+1)*e.Dim], one(s, 1))
+		if cause = c.Account(of, 0, s, i >= begins, cause); cause != nil {
+			sum += x[i*e.Dim+guilty]
+		}
+	}
+	for _, change := range cause.Ranked(&wider, e.Dim) {
+		if change.Column == guilty && (math.Abs(change.Now-sum/float64(cause.Rows)) > moved/4 || change.Direction != "up") {
+			t.Errorf("%+v, and its rows have the mean %g", change, sum/float64(cause.Rows))
+		}
+	}
+}
+
 // An account of another number of columns, which no program has written, is begun again.
 func TestCauseOfOtherColumns(t *testing.T) {
 	e, x := plant(1, 0, 50, func([]float64, []float64, *rand.Rand) {})
@@ -182,7 +210,7 @@ func TestCauseOfOtherColumns(t *testing.T) {
 	c.Score(e, make([]float64, 50), x, one(s, 50))
 	for _, columns := range []int{0, 3, 9} {
 		n := make([]float64, columns)
-		if cause := c.Account(e, 49, s, true, &Cause{before: n, noise: n, square: n, mean: n}); cause.Columns() != e.Dim {
+		if cause := c.Account(e, 49, s, true, &Cause{before: n, noise: n, rms: n, mean: n}); cause.Columns() != e.Dim {
 			t.Errorf("%d columns: %d of %d are accounted for", columns, cause.Columns(), e.Dim)
 		}
 	}

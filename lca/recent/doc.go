@@ -52,13 +52,14 @@
 // was before. Over the rows of the episode, the first one too, four means are taken of a column: of
 //
 //	noise    ½ step / mean step + ½ |x′−m₁| / usual v; both are divided by at least s/20
-//	square   ((x′−before)/s)²
-//	shift    (x′−before)/s
+//	square   (x′−before)², by its root
+//	shift    x′−before
 //	strange  (P u)²/P_kk, with u = (x′−before)/s and P the inverse of the covariance of x′; for the first row both are of m₁
 //
-// Columns that have changed most come first, by 1.5 log(1 + noise) + log(1 + √square). Now is before + s·shift. A column is quiet if its noise is
+// Columns that have changed most come first, by 1.5 log(1 + noise) + log(1 + √square/s). Now is before + shift: a version that comes
+// meanwhile may have another s. A column is quiet if its noise is
 // below 1/10 (rows/100 of the first 10), its usual v above s/20, and (1−noise) times that is more than three standard deviations of v; 1.5 log(1 + how many) is then added to its rank.
-// Otherwise it is noisy if its noise is above 1 and its shift less than twice its usual v (in s, at least 1/20), or its shift less than half of √square; else it
+// Otherwise it is noisy if its noise is above 1 and its shift less than twice its usual v (at least s/20), or its shift less than half of √square; else it
 // went up, or down. Its onset is the first row that is further than 3 usual v from before, or whose noise is above 3; before the episode, where m₁ is so far
 // from m₂ at its first row that a step some rows ago explains both.
 //

@@ -212,6 +212,14 @@ func TestHearing(t *testing.T) {
 	expect("up to where the partition ended, whatever a command says", "i 0 4", "j 0 5", "k 0 6")
 	write(1, "l")
 	expect("of a partition that it does not read", "l 1 2")
+	write(1, "m", "n")
+	ends[source.Partition{Topic: "alarms", ID: 1}]-- // it was looked up before n came
+	expect("up to the end that it knows", "m 1 3")
+	if expect("of the same end"); lost() != 1 {
+		t.Errorf("no end was lost: %s", &log)
+	}
+	write(1)
+	expect("from there to the next end", "n 1 4")
 	h = &hearing{next: source.Offsets{{Topic: "former"}: 0}}
 	begin()
 	expect("with the positions of another topic")

@@ -130,7 +130,8 @@ func (h *hearing) mustWait(ctx context.Context, k *Commands, p source.Partition,
 	return true, nil
 }
 
-// read reads the commands of a partition before an offset, or one that must wait, and moves its position on.
+// read reads the commands of a partition before an offset, or one that must wait, and moves its position on. What has come since the end was looked up
+// is for the next time: the same end may be told again, and would look like one that the topic has lost.
 func (h *hearing) read(ctx context.Context, c *LearnConfig, p source.Partition, end int64, read source.Offsets) (all []*episode.Acceptance, err error) {
 	k, next := c.Commands, h.next
 	if next[p] >= end {
@@ -146,6 +147,9 @@ func (h *hearing) read(ctx context.Context, c *LearnConfig, p source.Partition, 
 			return all, err
 		}
 		for _, r := range got.Records {
+			if r.Offset >= end {
+				break
+			}
 			a, err := episode.ReadAcceptance(r.Value, episode.AcceptCommand)
 			switch {
 			case err != nil:
@@ -160,7 +164,7 @@ func (h *hearing) read(ctx context.Context, c *LearnConfig, p source.Partition, 
 				all = append(all, a)
 			}
 		}
-		next[p] = got.Next
+		next[p] = min(got.Next, end)
 	}
 	return all, nil
 }

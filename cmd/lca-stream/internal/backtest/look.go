@@ -88,7 +88,7 @@ var errNoRows = errors.New("the files have no rows")
 
 func (b *backtest) chooseBy(rec arrow.Record) error {
 	s := minibatch.Survey{}
-	if err := s.Add(rec, 0); err != nil {
+	if err := s.Add(rec, 0, ""); err != nil {
 		return err
 	}
 	judged := s.Judge()

@@ -245,7 +245,7 @@ func (i *inspection) message(m *source.Message) error {
 	} else {
 		v.Rows, v.Columns = m.Record.NumRows(), int(m.Record.NumCols())
 		i.value(m, v)
-		i.gather(m.Record, v)
+		i.gather(m, v)
 	}
 	i.count(v)
 	if v.Error == "" && m.Record != nil && m.Record.NumRows() > 0 {
@@ -347,8 +347,9 @@ func (i *inspection) endRun() error {
 }
 
 // gather reads a record's features as the learner and the transform do.
-func (i *inspection) gather(rec arrow.Record, v *Verdict) {
-	err := i.survey.Add(rec, v.Partition)
+func (i *inspection) gather(m *source.Message, v *Verdict) {
+	rec := m.Record
+	err := i.survey.Add(rec, v.Partition, string(m.Key))
 	if v.Error != "" || i.alarms {
 		return
 	}
