@@ -65,6 +65,30 @@ func backtestPage(t *testing.T, rows string, args ...string) (file, page string)
 	return file, string(text)
 }
 
+// A machine that starts and stops has an episode at each start: the page says how the column with its state helps, and no more once it does.
+func TestBacktestNamesStates(t *testing.T) {
+	t.Parallel()
+	r, at := rand.New(rand.NewPCG(5, 7)), time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	var rows strings.Builder
+	rows.WriteString("at;n;a;b;state\n")
+	for i := range 9000 {
+		state, load := "rests", 0.0
+		if i%1500 > 1200 || i > 8000 {
+			state, load = "runs", 50
+		}
+		fmt.Fprintf(&rows, "%s;%d;%.4f;%.4f;%s\n", at.Add(time.Duration(i)*time.Minute).Format("02.01.2006 15:04:05"), i, load+r.NormFloat64(), load/2+r.NormFloat64(), state)
+	}
+	const told, hint = "episodes in 6 days", "gives each state a model of its own"
+	_, page := backtestPage(t, rows.String(), "--set", "alarms.budget=10/day", "--key=")
+	if !strings.Contains(page, told) || !strings.Contains(page, "If state says how the machine runs") || !strings.Contains(page, "--set model.by=column:state "+hint) {
+		t.Error("the page does not say what to do with the state")
+	}
+	_, page = backtestPage(t, rows.String(), "--set", "alarms.budget=10/day", "--key=", "--set", "model.by=column:state")
+	if strings.Contains(page, hint) || !strings.Contains(page, "model:\n  by: column:state\n") {
+		t.Error("the page advises what was done, or its configuration does not say so")
+	}
+}
+
 // TestBacktestPageInABrowser looks at the page of a backtest as a person does: what was chosen, what it says, and that no name of the file runs.
 func TestBacktestPageInABrowser(t *testing.T) {
 	t.Parallel()

@@ -26,9 +26,10 @@ const lookedRows = 10_000
 
 // choice is what was chosen by the first rows, because it was not told.
 type choice struct {
-	said      []named // what and why
-	columns   []named // of the files, and why the values of each are no measurements; "": they may be
-	explained string  // why each value has a model of its own
+	said      []named  // what and why
+	columns   []named  // of the files, and why the values of each are no measurements; "": they may be
+	explained string   // why each value has a model of its own
+	states    []string // columns that may say how the machine runs
 }
 
 // choose looks at the first rows, and chooses what the command line and the configuration leave open.
@@ -98,6 +99,9 @@ func (b *backtest) chooseBy(rec arrow.Record) error {
 			one.Text = j.Reason
 		}
 		b.choice.columns = append(b.choice.columns, one)
+		if !j.Feature && mayBeState(j.Column) {
+			b.choice.states = append(b.choice.states, j.Column.Name)
+		}
 	}
 	var order rowOrder
 	if f := b.flags; f.time == "" && !f.timeTold {
@@ -116,6 +120,14 @@ func (b *backtest) chooseBy(rec arrow.Record) error {
 		f.time = ""
 	}
 	return b.settings(rec)
+}
+
+// mostStates is in how many ways a machine runs at most.
+const mostStates = 12
+
+// mayBeState reports whether a column that is not learnt has a few values, each for many rows.
+func mayBeState(c *minibatch.Column) bool {
+	return c.Distinct >= 2 && c.Distinct <= mostStates && c.Rows >= 100*c.Distinct && c.Nulls == 0
 }
 
 // settings are what init would write for these rows, where neither a configuration nor --set says it.

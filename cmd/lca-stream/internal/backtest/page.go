@@ -2,6 +2,7 @@ package backtest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
@@ -170,13 +172,35 @@ func (b *backtest) verdict(r *Result) []string {
 		}
 	}
 	if len(b.told.last) > 0 {
-		clearest := slices.MaxFunc(b.told.last, func(x, y *episode.Record) int { return int(math.Copysign(1, x.Peak.Score-y.Peak.Score)) })
+		clearest := slices.MaxFunc(b.told.last, func(x, y *episode.Record) int {
+			if x.Young != y.Young { // by a level that was a guess
+				return map[bool]int{true: -1, false: 1}[x.Young]
+			}
+			return cmp.Compare(x.Peak.Score, y.Peak.Score)
+		})
 		all = append(all, "The clearest: "+title(clearest)+", "+b.span(clearest)+".")
+	}
+	if state := b.state(); state != "" && len(b.told.last) > 1 {
+		all = append(all, fmt.Sprintf("If %s says how the machine runs, a start may look like a fault: --set model.by=column:%s gives each state a model of its own.", state, state))
 	}
 	if why := b.told.fault(b.row); why != "" {
 		all = append(all, "Hardly any episode could open: "+why+".")
 	}
 	return all
+}
+
+// state is the first column that may say how the machine runs, where nothing says whose row it is; "": there is none.
+func (b *backtest) state() string {
+	c := &b.columns
+	if b.flags.config != "" || c.key != "" || c.model != "" || c.series != "" {
+		return ""
+	}
+	for _, name := range b.choice.states {
+		if _, err := config.ParseSeries("column:" + name); err == nil && name != b.flags.time && name != c.clock && name != c.labels {
+			return brief(name)
+		}
+	}
+	return ""
 }
 
 // besides says what a simpler detector makes of the same rows; "": labels know no fault.

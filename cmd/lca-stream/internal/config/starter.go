@@ -52,7 +52,11 @@ func (s Starter) String() string {
 	preset := s.Config.LCA.Preset
 	fmt.Fprintf(&b, "\nlca:\n  preset: %v   # %s\n", preset, presetsFor[preset])
 	if by := s.Config.Model.By; by.Keyed() {
-		fmt.Fprintf(&b, "\nmodel:\n  # %s\n  by: %s\n", s.By, quote(by.String()))
+		b.WriteString("\nmodel:\n")
+		if s.By != "" {
+			fmt.Fprintf(&b, "  # %s\n", s.By)
+		}
+		fmt.Fprintf(&b, "  by: %s\n", quote(by.String()))
 	}
 	for _, t := range s.topics() {
 		fmt.Fprintf(&b, "\n%s:\n  topic: %s\n%s", t.section, quote(topic+t.suffix), t.more)
