@@ -224,13 +224,17 @@ func (c *Column) inSeries(x float64, series string) {
 
 // others counts the nulls of what is no number, and the different values of text and booleans.
 func (c *Column) others(col arrow.Array) {
+	kind := col.DataType()
+	if dict, ok := kind.(*arrow.DictionaryType); ok {
+		kind = dict.ValueType
+	}
 	for i := range col.Len() {
 		if col.IsNull(i) {
 			c.Nulls++
 			continue
 		}
 		c.texts++
-		switch col.DataType().ID() {
+		switch kind.ID() {
 		case arrow.STRING, arrow.LARGE_STRING, arrow.STRING_VIEW, arrow.BOOL:
 			if c.Distinct < CountedValues {
 				c.count(col.ValueStr(i))

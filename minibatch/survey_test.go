@@ -180,6 +180,27 @@ func TestMisspeltColumn(t *testing.T) {
 	checkFeatureError(t, err, CodeMissing, `did you mean "pressure_bar"?`)
 }
 
+// The texts of a dictionary, as pandas writes categories, are counted as other texts are.
+func TestSurveyOfADictionary(t *testing.T) {
+	typ := &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int8, ValueType: arrow.BinaryTypes.String}
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "name", Type: typ}}, nil))
+	defer b.Release()
+	for _, name := range []string{"mill", "saws", "mill"} {
+		if err := b.Field(0).(*array.BinaryDictionaryBuilder).AppendString(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	s := &Survey{}
+	if err := s.Add(rec, 0); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.Judge()[0].Column.Distinct; n != 2 {
+		t.Errorf("%d different names, want 2", n)
+	}
+}
+
 // The text of a record is counted although its memory is used again for the next one.
 func TestSurveyOfTextThatIsOverwritten(t *testing.T) {
 	s := &Survey{}

@@ -307,6 +307,8 @@ func TestBacktestRefuses(t *testing.T) {
 		"--rows rows.csv is rows.csv, which is read":   {"rows.csv", "--rows", "rows.csv", "--force"},
 		"transform.pin_version is 7":                   {"rows.csv", "--set", "transform.pin_version=7"},
 		"labels.csv exists already":                    {"rows.csv", "--episodes", "labels.csv"},
+		"no/o.html: no such file or directory":         {"rows.csv", "-o", "no/o.html"}, // before any row is read: that may take hours
+		"is named twice, for two outputs":              {"rows.csv", "-o", "o.arrow", "--rows", "./o.arrow"},
 		"--json and --rows - would both":               {"rows.csv", "--json", "--rows", "-"},
 		"makes no model: 3 rows are too few":           {"rows.csv", "--features", "a,b,c", "--until", "3"},
 	} {

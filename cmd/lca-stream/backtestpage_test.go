@@ -13,6 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+	"github.com/apache/arrow/go/v15/arrow/ipc"
+	"github.com/apache/arrow/go/v15/arrow/memory"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -246,6 +250,40 @@ func TestBacktestPageOfAnyRows(t *testing.T) {
 				t.Errorf("it does not say %q", c.says)
 			}
 		})
+	}
+}
+
+// A page draws what an episode names of a column of lists, whose names of features are no columns.
+func TestBacktestPageOfLists(t *testing.T) {
+	t.Parallel()
+	b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema([]arrow.Field{{Name: "v", Type: arrow.FixedSizeListOf(3, arrow.PrimitiveTypes.Float64)}}, nil))
+	defer b.Release()
+	list := b.Field(0).(*array.FixedSizeListBuilder)
+	r := rand.New(rand.NewPCG(9, 7))
+	for i := range 1500 {
+		list.Append(true)
+		for k := range 3 {
+			v := r.NormFloat64()
+			if k == 1 && i >= 1200 && i < 1300 {
+				v += 9
+			}
+			list.ValueBuilder().(*array.Float64Builder).Append(v)
+		}
+	}
+	rec := b.NewRecord()
+	defer rec.Release()
+	dir := t.TempDir()
+	f, err := os.Create(filepath.Join(dir, "rows.arrows"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := ipc.NewWriter(f, ipc.WithSchema(rec.Schema()))
+	if err := errors.Join(w.Write(rec), w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dir, "backtest", "rows.arrows")
+	if page, err := os.ReadFile(filepath.Join(dir, "rows.html")); err != nil || !strings.Contains(string(page), "<figcaption>v[1]") {
+		t.Errorf("%v: it does not draw v[1]", err)
 	}
 }
 

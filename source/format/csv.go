@@ -40,8 +40,8 @@ var csvFormat = spec{
 //	boolean          all are true or false, in any case
 //	utf8             all others
 //
-// An empty field is null, and so are NA and null where the column is no text. Where no comma separates columns, numbers may have one before their decimals,
-// and points between thousands.
+// An empty field is null, and so are NA, N/A, None and null where the column is no text. Numbers may have a comma before their decimals and points between
+// thousands, or the other way round, by what the column has; spaces stand between thousands, too.
 type csvFile struct {
 	f       *os.File
 	packed  bool              // by gzip
@@ -138,7 +138,7 @@ func (t *csvFile) shape(names []string, need func(arrow.Field) bool) {
 	fields := make([]arrow.Field, len(names))
 	t.unused = make([]bool, len(names))
 	for i, name := range names {
-		t.columns[i].settle(t.bad != nil)
+		t.columns[i].settle(t.bad != nil, t.comma != ',')
 		fields[i] = arrow.Field{Name: name, Type: csvTypes[t.columns[i].kind], Nullable: true}
 		if t.unused[i] = need != nil && !need(fields[i]); t.unused[i] {
 			fields[i].Type = arrow.Null
@@ -189,6 +189,7 @@ func (t *csvFile) reader(offset, line int64, fields int) (*csvReader, error) {
 	r := &csvReader{most: t.most, before: line, from: from}
 	r.csv = csv.NewReader(bufio.NewReaderSize(r, 1<<16))
 	r.csv.Comma, r.csv.FieldsPerRecord, r.csv.ReuseRecord = t.comma, fields, true
+	r.csv.TrimLeadingSpace = t.bad != nil && t.comma != '\t' // before a quote
 	return r, nil
 }
 

@@ -72,20 +72,33 @@ func TestCSV(t *testing.T) {
 		"quotes, and a line in a field": {"a,b\n\"x, \"\"y\"\"\nz\",1\n", "a utf8, b int64\nx, \"y\"\nz|1"},
 		"a mark, and lines of Windows":  {"\ufeffa,b\r\n1,2\r\n", "a int64, b int64\n1|2"},
 		"points between thousands":      {"a;b\n1,5;2.5\n-1.234,25;3\n1.234;3\n", "a float64, b float64\n1.5|2.5\n-1234.25|3\n1234|3"},
-		"bars":                          {"a|b\n1|2.5\n", "a int64, b float64\n1|2.5"},
-		"decimal commas, no names":      {"1,5;2,5;3,5\n2,5;3,5;4,5\n", "column_1 float64, column_2 float64, column_3 float64\n1.5|2.5|3.5\n2.5|3.5|4.5"},
-		"no names":                      {"1,2\n3,4\n", "column_1 int64, column_2 int64\n1|2\n3|4"},
-		"no names, times":               {"2026-01-31 12:00,1\n2026-01-31 12:01,2\n", "column_1 timestamp[us, tz=UTC], column_2 int64\n2026-01-31 12:00:00Z|1\n2026-01-31 12:01:00Z|2"},
-		"no names, a text":              {"2026-01-31,on,1.5\n2026-02-01,off,2\n2026-02-02,on,3\n", "column_1 timestamp[us, tz=UTC], column_2 utf8, column_3 float64\n2026-01-31 00:00:00Z|on|1.5\n2026-02-01 00:00:00Z|off|2\n2026-02-02 00:00:00Z|on|3"},
-		"a year among the names":        {"name,2026\nx,1\nx,2\n", "name utf8, 2026 int64\nx|1\nx|2"},
-		"Windows-1252":                  {"Kühlung;°C\nläuft – 5 €;1,5\n", "Kühlung utf8, °C float64\nläuft – 5 €|1.5"},
-		"UTF-16":                        {"Kühlung;°C\nläuft – 5 €;1,5\n", "Kühlung utf8, °C float64\nläuft – 5 €|1.5"},
-		"numbers as names":              {"0,1\n3,4\n", "0 int64, 1 int64\n3|4"},
-		"times of other lands":          {"a;b\n31.01.2026 12:00;2026/01/31 12:00:01\n", "a timestamp[us, tz=UTC], b timestamp[us, tz=UTC]\n2026-01-31 12:00:00Z|2026-01-31 12:00:01Z"},
-		"tabs":                          {"a\tb\n1\t2\n", "a int64, b int64\n1|2"},
-		"the index of pandas":           {",a\n0,1.5\n1,2\n", "column_1 int64, a float64\n0|1.5\n1|2"},
-		"no rows":                       {"a,b\n", "a float64, b float64"},
-		"a number too large for int64":  {"a\n9223372036854775808\n1\n", "a float64\n9.223372036854776e+18\n1"},
+		"spaces around values":          {" a , b\n 1 , 2.5 \n2,  \n", "a int64, b float64\n1|2.5\n2|(null)"},
+		"decimal commas in quotes":      {"a,b\n\"1,5\",1\n\"2,25\",2\n", "a float64, b int64\n1.5|1\n2.25|2"},
+		"commas between thousands":      {"a,b\n\"1,234\",\"1,234.5\"\n999,2\n", "a float64, b float64\n1234|1234.5\n999|2"},
+		"the same, and semicolons":      {"a;b\n1,234.5;1,234\n2,345;1,5\n", "a float64, b float64\n1234.5|1.234\n2345|1.5"},
+		"spaces between thousands":      {"a;b;c\n1 234,5;1 234;1\u202f234\n999,5;999.5;5\n", "a float64, b float64, c float64\n1234.5|1234|1234\n999.5|999.5|5"},
+		"a point in a column of commas": {"a;b\n1,5;1\n2.5;2\n", "a float64, b int64\n1.5|1\n2.5|2"},
+		"what stands for nothing":       {"a,b\nN/A,n/a\n1,None\n#N/A,2.5\n", "a int64, b float64\n(null)|(null)\n1|(null)\n(null)|2.5"},
+		"the month first":               {"a,b\n1/31/2026 11:59:00 PM,01/31/26 23:59\n2/1/2026 12:01 AM,02/01/26 00:01\n", "a timestamp[us, tz=UTC], b timestamp[us, tz=UTC]\n2026-01-31 23:59:00Z|2026-01-31 23:59:00Z\n2026-02-01 00:01:00Z|2026-02-01 00:01:00Z"},
+		"the day first":                 {"a,b\n31/01/2026 23:59,31-01-2026\n01/02/2026 00:01,01-02-2026\n", "a timestamp[us, tz=UTC], b timestamp[us, tz=UTC]\n2026-01-31 23:59:00Z|2026-01-31 00:00:00Z\n2026-02-01 00:01:00Z|2026-02-01 00:00:00Z"},
+		"month or day, by which is near": {"a,b\n01/02/2026,01/02/2026\n02/02/2026,01/03/2026\n03/02/2026,01/04/2026\n",
+			"a timestamp[us, tz=UTC], b timestamp[us, tz=UTC]\n2026-02-01 00:00:00Z|2026-01-02 00:00:00Z\n2026-02-02 00:00:00Z|2026-01-03 00:00:00Z\n2026-02-03 00:00:00Z|2026-01-04 00:00:00Z"},
+		"times with zones": {"a,b\n2026-01-31 12:00:00+0100,20260131T120000Z\n2026-01-31 12:00:00 +0100,31-Jan-2026 12:00\n2026-01-31 12:00:00 UTC,2026-01-31\n",
+			"a timestamp[us, tz=UTC], b timestamp[us, tz=UTC]\n2026-01-31 11:00:00Z|2026-01-31 12:00:00Z\n2026-01-31 11:00:00Z|2026-01-31 12:00:00Z\n2026-01-31 12:00:00Z|2026-01-31 00:00:00Z"},
+		"bars":                         {"a|b\n1|2.5\n", "a int64, b float64\n1|2.5"},
+		"decimal commas, no names":     {"1,5;2,5;3,5\n2,5;3,5;4,5\n", "column_1 float64, column_2 float64, column_3 float64\n1.5|2.5|3.5\n2.5|3.5|4.5"},
+		"no names":                     {"1,2\n3,4\n", "column_1 int64, column_2 int64\n1|2\n3|4"},
+		"no names, times":              {"2026-01-31 12:00,1\n2026-01-31 12:01,2\n", "column_1 timestamp[us, tz=UTC], column_2 int64\n2026-01-31 12:00:00Z|1\n2026-01-31 12:01:00Z|2"},
+		"no names, a text":             {"2026-01-31,on,1.5\n2026-02-01,off,2\n2026-02-02,on,3\n", "column_1 timestamp[us, tz=UTC], column_2 utf8, column_3 float64\n2026-01-31 00:00:00Z|on|1.5\n2026-02-01 00:00:00Z|off|2\n2026-02-02 00:00:00Z|on|3"},
+		"a year among the names":       {"name,2026\nx,1\nx,2\n", "name utf8, 2026 int64\nx|1\nx|2"},
+		"Windows-1252":                 {"Kühlung;°C\nläuft – 5 €;1,5\n", "Kühlung utf8, °C float64\nläuft – 5 €|1.5"},
+		"UTF-16":                       {"Kühlung;°C\nläuft – 5 €;1,5\n", "Kühlung utf8, °C float64\nläuft – 5 €|1.5"},
+		"numbers as names":             {"0,1\n3,4\n", "0 int64, 1 int64\n3|4"},
+		"times of other lands":         {"a;b\n31.01.2026 12:00;2026/01/31 12:00:01\n", "a timestamp[us, tz=UTC], b timestamp[us, tz=UTC]\n2026-01-31 12:00:00Z|2026-01-31 12:00:01Z"},
+		"tabs":                         {"a\tb\n1\t2\n", "a int64, b int64\n1|2"},
+		"the index of pandas":          {",a\n0,1.5\n1,2\n", "column_1 int64, a float64\n0|1.5\n1|2"},
+		"no rows":                      {"a,b\n", "a float64, b float64"},
+		"a number too large for int64": {"a\n9223372036854775808\n1\n", "a float64\n9.223372036854776e+18\n1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text, err := c.text, error(nil)
@@ -198,6 +211,16 @@ func TestCSVBad(t *testing.T) {
 	got := dumpCSV(t, "Export,,\nmade 2026\n\nat,a,b\n2026-01-31,1,2\n2026-02-01,3,4\n2026-02-02,5,6\n", FileConfig{MaxRows: 2, Bad: func(b Bad) { said = append(said, b.Line) }})
 	if want := "at timestamp[us, tz=UTC], a int64, b int64\n2026-01-31 00:00:00Z|1|2\n2026-02-01 00:00:00Z|3|4\n2026-02-02 00:00:00Z|5|6"; got != want || !slices.Equal(said, []int64{1, 2}) {
 		t.Errorf("%s, %d; want %s", got, said, want)
+	}
+	for text, want := range map[string]string{
+		"a,a,b\n1,2,3\n":             "a int64, a_2 int64, b int64\n1|2|3", // it is said which name it is
+		"a,b\n1,2,\n3,4,\n":          "a int64, b int64, column_3 float64\n1|2|(null)\n3|4|(null)",
+		"a, \"b\"\n1, \"2\"\n3, 4\n": "a int64, b int64\n1|2\n3|4",
+		"a\tb\tc\n1\t\t2\n3\t\t\n":   "a int64, b float64, c int64\n1|(null)|2\n3|(null)|(null)",
+	} {
+		if got := dumpCSV(t, text, FileConfig{Bad: func(Bad) {}}); got != want {
+			t.Errorf("%q is %s, want %s", text, got, want)
+		}
 	}
 	for text, says := range map[string]string{
 		"a,b\n1,2\n1,2,3\n1,2,3\n": "2 of its lines are no rows, and 1 are; the first: record on line 3",

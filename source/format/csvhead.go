@@ -61,12 +61,17 @@ func (t *csvFile) names() (names []string, offset, line int64, err error) {
 		}
 		return names, offset + at, int64(bytes.Count(sample[:min(at, int64(len(sample)))], []byte("\n"))), nil
 	}
+	first = t.ended(first, columns, sample)
 	for i, name := range first {
-		if name == "" { // as of the index that pandas writes
+		if name = strings.TrimSpace(name); name == "" { // as of the index that pandas writes
 			name = fmt.Sprintf("column_%d", i+1)
 		}
 		if strings.Contains(name, "\r") { // all of the file would be names
 			return nil, 0, 0, errorf(CodeCSVInvalid, "its lines end with CR alone, or a name has one: save it with LF or CRLF")
+		}
+		if t.bad != nil && slices.Contains(names, name) {
+			t.bad(Bad{Path: t.path, Line: r.line(), What: fmt.Sprintf("two columns have the name %q, and the second is %[1]s_%d", name, i+1)})
+			name = fmt.Sprintf("%s_%d", name, i+1)
 		}
 		if slices.Contains(names, name) {
 			return nil, 0, 0, errorf(CodeCSVInvalid, "two columns have the name %q", name)
@@ -101,6 +106,23 @@ func (t *csvFile) sample() ([]byte, error) {
 			t.coding = charmap.Windows1252
 		default:
 			return sample, nil
+		}
+	}
+}
+
+// ended are the names of columns, and those of rows that end with a separator where that of the names does not.
+func (t *csvFile) ended(names []string, columns int, sample []byte) []string {
+	if t.bad == nil || columns != len(names)+1 {
+		return names
+	}
+	r := sampled(sample, t.comma)
+	for {
+		record, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return append(names, "")
+		}
+		if err == nil && len(record) == columns && record[columns-1] != "" {
+			return names
 		}
 	}
 }

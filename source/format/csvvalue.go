@@ -30,9 +30,12 @@ var csvTypes = [...]arrow.DataType{
 
 // csvColumn is a column, as far as its values have told.
 type csvColumn struct {
-	kind   csvKind // of the last value; from settle on, of the column
-	seen   [csvKinds]int64
-	commas bool // decimals stand behind one
+	kind    csvKind // of the last value; from settle on, of the column
+	seen    [csvKinds]int64
+	pointed bool // a value has a decimal comma; from settle on, all have
+	grouped bool // a value has a decimal point behind thousands
+	commas  bool // a value has a comma that may be of either
+	slashed slashedDates
 }
 
 // take takes another value.
@@ -40,13 +43,25 @@ func (c *csvColumn) take(text string, decimal bool) {
 	if csvNull(text) {
 		return
 	}
+	text = strings.TrimSpace(text)
 	c.kind = classOf(text, decimal, c.kind)
 	c.seen[c.kind]++
-	c.commas = c.commas || decimal && c.kind == csvFloat && strings.Contains(text, ",")
+	switch {
+	case c.kind == csvTime && !isTime(text):
+		c.slashed.take(text)
+	case c.kind == csvFloat && !isFloat(text):
+		point, comma := isFloat(grouped(text)), isFloat(pointed(text))
+		c.pointed, c.grouped = c.pointed || !point, c.grouped || !comma
+		c.commas = c.commas || strings.Contains(text, ",")
+	}
 }
 
 // settle finds the kind of all values. With most, it is that of more than half of them, and the others are faults.
-func (c *csvColumn) settle(most bool) {
+func (c *csvColumn) settle(most, decimal bool) {
+	c.slashed.settle()
+	if c.pointed == c.grouped {
+		c.pointed = decimal && c.commas
+	}
 	total := int64(0)
 	for _, n := range c.seen {
 		total += n
@@ -75,7 +90,8 @@ func (c *csvColumn) settle(most bool) {
 
 // classOf is what a value is. like is what the one before was, which is tried first.
 func classOf(text string, decimal bool, like csvKind) csvKind {
-	if like == csvTime && isTime(text) {
+	text = strings.TrimSpace(text)
+	if like == csvTime && (isTime(text) || isSlashed(text)) {
 		return csvTime
 	}
 	if first := text[0]; first >= '0' && first <= '9' || strings.IndexByte("+-.,nNiI", first) >= 0 {
@@ -84,9 +100,9 @@ func classOf(text string, decimal bool, like csvKind) csvKind {
 			return csvFloat
 		case isInt(text):
 			return csvInt
-		case isFloat(text), decimal && isFloat(pointed(text)):
+		case isFloat(text), isFloat(grouped(text)), (decimal || strings.Contains(text, ",")) && isFloat(pointed(text)):
 			return csvFloat
-		case isTime(text):
+		case isTime(text) || isSlashed(text):
 			return csvTime
 		}
 	}
@@ -97,24 +113,32 @@ func classOf(text string, decimal bool, like csvKind) csvKind {
 }
 
 // pointed is a number with a comma before its decimals and points between thousands, as programs write it; "" is none.
-func pointed(text string) string {
-	whole, decimals, comma := strings.Cut(text, ",")
-	if strings.ContainsAny(decimals, ",.") || comma && decimals == "" {
+func pointed(text string) string { return ungrouped(text, ",", ".") }
+
+// grouped is a number with a point before its decimals and commas between thousands.
+func grouped(text string) string { return ungrouped(text, ".", ",") }
+
+// ungrouped is a number without what stands between its thousands, which may be spaces and apostrophes, too.
+func ungrouped(text, point, between string) string {
+	whole, decimals, cut := strings.Cut(text, point)
+	if strings.ContainsAny(decimals, ",.") || cut && decimals == "" {
 		return ""
 	}
-	for i, group := range strings.Split(whole, ".") {
-		if i > 0 && len(group) != 3 {
+	groups := strings.FieldsFunc(whole, func(r rune) bool { return strings.ContainsRune(between+" '\u00a0\u2009\u202f", r) })
+	for i, group := range groups {
+		if i > 0 && len(group) != 3 || i == 0 && len(groups) > 1 && len(strings.TrimLeft(group, "+-")) > 3 {
 			return ""
 		}
 	}
-	if whole = strings.ReplaceAll(whole, ".", ""); comma {
+	if whole = strings.Join(groups, ""); cut {
 		return whole + "." + decimals
 	}
 	return whole
 }
 
 func csvNull(text string) bool {
-	return text == "" || text == "NA" || strings.EqualFold(text, "null")
+	text = strings.TrimSpace(text)
+	return text == "" || text == "NA" || text == "#N/A" || text == "None" || strings.EqualFold(text, "null") || strings.EqualFold(text, "n/a")
 }
 
 // add appends a value to the column.
@@ -123,6 +147,9 @@ func (c *csvColumn) add(b array.Builder, text string) (err error) {
 		b.AppendNull()
 		return nil
 	}
+	if c.kind != csvText {
+		text = strings.TrimSpace(text)
+	}
 	switch b := b.(type) {
 	case *array.Int64Builder:
 		var v int64
@@ -130,15 +157,15 @@ func (c *csvColumn) add(b array.Builder, text string) (err error) {
 			b.Append(v)
 		}
 	case *array.Float64Builder:
-		if c.commas {
-			text = pointed(text)
-		}
 		var v float64
-		if v, err = strconv.ParseFloat(text, 64); err == nil {
+		if v, err = c.float(text); err == nil {
 			b.Append(v)
 		}
 	case *array.TimestampBuilder:
 		at, ok := ParseTime(text)
+		if !ok {
+			at, ok = c.slashed.time(text)
+		}
 		if !ok {
 			return fmt.Errorf("%q is no time", text)
 		}
@@ -153,6 +180,19 @@ func (c *csvColumn) add(b array.Builder, text string) (err error) {
 		b.Append(text)
 	}
 	return err
+}
+
+func (c *csvColumn) float(text string) (float64, error) {
+	if c.pointed {
+		if plain := pointed(text); plain != "" {
+			return strconv.ParseFloat(plain, 64)
+		}
+	}
+	v, err := strconv.ParseFloat(text, 64)
+	if plain := grouped(text); err != nil && plain != "" {
+		return strconv.ParseFloat(plain, 64)
+	}
+	return v, err
 }
 
 func isInt(text string) bool {
@@ -170,16 +210,18 @@ func isTime(text string) bool {
 	return ok
 }
 
-// timeLayouts are those of RFC 3339, with a space in the place of the T, without a zone, which is then UTC, without seconds, and without a time of day; and
-// those with a slash or with points, by which the year comes first and last.
+// timeLayouts are those of RFC 3339, with a space in the place of the T, without a zone, which is then UTC, without seconds, and without a time of day;
+// those with a slash or with points, by which the year comes first and last; and those with the name of the month.
 var timeLayouts = []string{
 	time.RFC3339Nano, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05", time.DateTime, time.DateOnly, "2006-01-02 15:04", "2006-01-02T15:04",
 	"2006/01/02 15:04:05", "2006/01/02 15:04", "2006/01/02", "02.01.2006 15:04:05", "02.01.2006 15:04", "02.01.2006",
+	"2006-01-02T15:04:05Z0700", "2006-01-02 15:04:05Z0700", "2006-01-02 15:04:05 -0700", "2006-01-02 15:04:05 UTC", "2006-01-02 15:04:05 GMT",
+	"20060102T150405Z0700", "20060102T150405", "02-Jan-2006 15:04:05", "02-Jan-2006 15:04", "02-Jan-2006",
 }
 
 // ParseTime reads a time as texts have it; false: it is none.
 func ParseTime(text string) (time.Time, bool) {
-	if len(text) < len(time.DateOnly) || text[0] < '0' || text[0] > '9' || text[4] != '-' && text[4] != '/' && (text[2] != '.' || text[5] != '.') {
+	if len(text) < len(time.DateOnly) || text[0] < '0' || text[0] > '9' || text[4] != '-' && text[4] != '/' && (text[2] != '.' || text[5] != '.') && (text[2] != '-' || text[6] != '-') && text[8] != 'T' {
 		return time.Time{}, false
 	}
 	for _, layout := range timeLayouts {

@@ -53,6 +53,22 @@ func WriteFile(path string, write func(io.Writer) error) error {
 	return withoutPath(os.Rename(tmp.Name(), path))
 }
 
+// Writable says whether WriteFile could write a file now: what is not there, or is a file, takes one in its directory.
+func Writable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case path == "-" || err == nil && !info.IsDir() && !info.Mode().IsRegular():
+		return nil
+	case err == nil && info.IsDir():
+		return fmt.Errorf("write %s: it is a directory", path)
+	}
+	tmp, err := os.CreateTemp(filepath.Dir(behind(path)), ".lca-stream-")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, withoutPath(err))
+	}
+	return errors.Join(tmp.Close(), os.Remove(tmp.Name()))
+}
+
 // behind returns the file that a symbolic link leads to, which need not be there yet.
 func behind(path string) string {
 	for range 40 { // as many as Linux follows

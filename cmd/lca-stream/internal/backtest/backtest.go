@@ -135,7 +135,24 @@ func (f *flags) check() (err error) {
 			return err
 		}
 	}
-	return f.pageFile()
+	if err := f.pageFile(); err != nil {
+		return err
+	}
+	return f.writable()
+}
+
+// writable refuses outputs of one name, and those that could not be written after hours of work.
+func (f *flags) writable() error {
+	outputs := slices.DeleteFunc([]string{f.rows, f.episodes, f.page}, func(path string) bool { return path == "" })
+	for i, path := range outputs {
+		if slices.ContainsFunc(outputs[:i], func(other string) bool { return filepath.Clean(other) == filepath.Clean(path) }) {
+			return app.UsageError("%s is named twice, for two outputs", path)
+		}
+		if err := app.Writable(path); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // pageMark is in the head of every page.

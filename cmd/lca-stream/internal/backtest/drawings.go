@@ -78,10 +78,14 @@ var errDrawn = errors.New("all is drawn")
 
 // draw reads the files again, as far as drawings need.
 func (b *backtest) draw(ctx context.Context, all []*drawing) error {
-	values := map[string]*minibatch.Rows{}
+	values := map[string]*drawn{}
+	list := &drawn{features: minibatch.Features{Names: b.lanes.features}}
 	for _, d := range all {
 		for _, name := range d.columns {
-			values[name] = &minibatch.Rows{}
+			values[name] = &drawn{features: minibatch.Features{Names: []string{name}}}
+			if len(minibatch.ColumnsOf(b.lanes.features)) < len(b.lanes.features) {
+				values[name] = list // which is read whole
+			}
 		}
 	}
 	if len(values) == 0 {
@@ -125,8 +129,22 @@ func (b *backtest) draw(ctx context.Context, all []*drawing) error {
 	return err
 }
 
+// drawn is what is read of columns that are drawn.
+type drawn struct {
+	features minibatch.Features
+	rows     minibatch.Rows
+}
+
+// at is the value of a feature; false: the row has none.
+func (v *drawn) at(name string, row int) (float64, bool) {
+	if v.rows.Invalid[row] != minibatch.ReasonNone {
+		return 0, false
+	}
+	return v.rows.X[row*len(v.features.Names)+slices.Index(v.features.Names, name)], true
+}
+
 // drawRows takes the rows of a record, of which the first has that number.
-func (b *backtest) drawRows(open []*drawing, rec arrow.Record, first int64, whose string, values map[string]*minibatch.Rows) error {
+func (b *backtest) drawRows(open []*drawing, rec arrow.Record, first int64, whose string, values map[string]*drawn) error {
 	if len(open) == 0 || rec.NumRows() == 0 {
 		return nil
 	}
@@ -138,13 +156,12 @@ func (b *backtest) drawRows(open []*drawing, rec arrow.Record, first int64, whos
 		}
 		defer series.Release()
 	}
-	read := map[string]bool{}
+	read := map[*drawn]bool{}
 	for _, d := range open {
 		for _, name := range d.columns {
-			if !read[name] {
-				read[name] = true
-				f := minibatch.Features{Names: []string{name}}
-				if err := f.Gather(values[name], rec); err != nil {
+			if v := values[name]; !read[v] {
+				read[v] = true
+				if err := v.features.Gather(&v.rows, rec); err != nil {
 					return err
 				}
 			}
@@ -165,7 +182,7 @@ func (b *backtest) drawRows(open []*drawing, rec arrow.Record, first int64, whos
 }
 
 // row takes the next row of the episode's series, whose values are those with number i.
-func (d *drawing) row(row int64, i int, values map[string]*minibatch.Rows) {
+func (d *drawing) row(row int64, i int, values map[string]*drawn) {
 	during := row >= d.told.From.Offset && row <= d.told.To.Offset
 	if d.now.rows == d.each || d.now.during != during {
 		d.end()
@@ -181,8 +198,7 @@ func (d *drawing) row(row int64, i int, values map[string]*minibatch.Rows) {
 		if d.now.rows == 1 {
 			d.now.low, d.now.high = append(d.now.low, math.NaN()), append(d.now.high, math.NaN())
 		}
-		if of := values[name]; of.Invalid[i] == minibatch.ReasonNone {
-			v := of.X[i]
+		if v, ok := values[name].at(name, i); ok {
 			if !(d.now.low[k] <= v) {
 				d.now.low[k] = v
 			}

@@ -311,7 +311,7 @@ func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, tall st
 			continue
 		}
 		switch col.(type) {
-		case *array.String, *array.LargeString, *array.Int64, *array.Int32, *array.Int16, *array.Int8, *array.Uint64, *array.Uint32, *array.Uint16, *array.Uint8, *array.Dictionary:
+		case *array.String, *array.LargeString, *array.StringView, *array.Int64, *array.Int32, *array.Int16, *array.Int8, *array.Uint64, *array.Uint32, *array.Uint16, *array.Uint8, *array.Dictionary:
 		default:
 			continue
 		}
