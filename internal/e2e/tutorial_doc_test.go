@@ -37,12 +37,12 @@ func TestTutorialRuns(t *testing.T) {
 	w.env = append(os.Environ(), "PATH="+strings.Join(programs, ":"), "PYTHONNOUSERSITE=1", "PYTHONDONTWRITEBYTECODE=1")
 
 	w.page("tutorial.md")
-	score := regexp.MustCompile(`with a score above [\d.]+: (\d+) of 200`).FindStringSubmatch(w.said)
+	score := regexp.MustCompile(`with a score above [\d.]+: (\d+) of 200`).FindStringSubmatch(w.heard)
 	if n := share(score); n < 180 {
-		t.Errorf("the page says that nearly all worn readings have high scores:\n%s", w.said)
+		t.Errorf("the page says that nearly all worn readings have high scores:\n%s", w.heard)
 	}
-	if !strings.Contains(w.said, "normal range: 0 of 200") {
-		t.Errorf("the page says that no sensor leaves its normal range:\n%s", w.said)
+	if !strings.Contains(w.heard, "normal range: 0 of 200") {
+		t.Errorf("the page says that no sensor leaves its normal range:\n%s", w.heard)
 	}
 	for _, page := range []string{"threshold.md", "bridges.md", "choose-model.md", "vector-stores.md"} {
 		w.page(page)
