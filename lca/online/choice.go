@@ -9,6 +9,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 )
 
 const (
@@ -241,7 +242,11 @@ func (l *Learner) adopt(best candidate, rows pool.Batch) (adopted bool, err erro
 	before, was := l.regime, slices.Clone(l.score(rows))
 	if err = l.begin(best); err == nil {
 		if now := l.score(rows); surelyLower(now, was, l.independent(rows.Len())) {
-			l.drift.nll.MoveTo(was, now, float64(l.cfg.Minibatch))
+			if l.drift.nll.Seen < watch.Settle && !l.knowsScores() { // the rows have been learnt: fresh ones may score tens of nats more
+				l.drift.nll = watch.Level{}
+			} else {
+				l.drift.nll.MoveTo(was, now, float64(l.cfg.Minibatch))
+			}
 			l.setGate(new(pool.Batch).Sample(l.pool.Batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
 			return true, nil
 		}

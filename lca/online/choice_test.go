@@ -14,6 +14,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 )
 
 // TestChoiceFindsTheSplit holds that LCA-Gauss-Red gives the noise columns of a stream to the Gaussian part, which
@@ -443,4 +444,31 @@ func gaussianOf(t *testing.T, m *lca.Model) *mat.Dense {
 		t.Fatal(err)
 	}
 	return mat.DenseCopyOf(inverse.T())
+}
+
+// TestChoiceOfFewRows holds that a choice which takes effect before the level of the NLL has settled, with few rows per column, does not make that of rows which
+// have been learnt the level: fresh rows of the same law would be anomalous, and the learner would restart from them.
+func TestChoiceOfFewRows(t *testing.T) {
+	const d = 40
+	for _, seen := range []uint64{2, watch.Settle} {
+		c := DefaultConfig(d)
+		c.Kind, c.Preset, c.WarmupRows = lca.KindLCAGauss, lca.PresetMetric, 400
+		l, err := NewLearner(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(3, 8))
+		feed(t, l, five(r, 600, d-2), 100)
+		rows := l.pool.Batch().Clone()
+		l.drift.nll.Seen = seen
+		before := l.drift.nll
+		adopted, err := l.adopt(candidate{l.settings, 0, l.cl}, rows)
+		if err != nil || !adopted || l.knowsScores() {
+			t.Fatalf("a single Gaussian is adopted: %v, %v; the test is of few rows: %v", adopted, err, !l.knowsScores())
+		}
+		if now := l.drift.nll; seen < watch.Settle && now != (watch.Level{}) || seen >= watch.Settle && (now.Seen != seen || now.Mean == before.Mean) {
+			t.Errorf("the level was %+v and is %+v", before, now)
+		}
+		l.Close()
+	}
 }
