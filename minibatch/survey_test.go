@@ -193,7 +193,7 @@ func TestSurveyOfADictionary(t *testing.T) {
 	rec := b.NewRecord()
 	defer rec.Release()
 	s := &Survey{}
-	if err := s.Add(rec, 0); err != nil {
+	if err := s.Add(rec, 0, ""); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.Judge()[0].Column.Distinct; n != 2 {
