@@ -79,7 +79,7 @@ type facts struct {
 	Labels          [][2]int64
 	Spans           []pageSpan
 	Lanes           []string
-	Drawn           [][]drawnColumn
+	Drawn           []drawnEpisode
 	Budgets         []pageBudget
 }
 
@@ -90,12 +90,11 @@ type pageSpan struct {
 	Text       string
 }
 
-type drawnColumn struct{ Points []drawnPoint }
-
-type drawnPoint struct {
-	Row, Rows int64
-	Low, High *float64
-	During    bool
+// drawnEpisode has stretches of rows, of which From to To are the episode's, and for each column what they reach.
+type drawnEpisode struct {
+	Row, Rows []int64
+	From, To  int
+	Low, High [][]*float64
 }
 
 // writePage writes the page.
@@ -287,12 +286,12 @@ func (b *backtest) span(e *episode.Record) string {
 
 // showEpisodes fills in the episodes and the timeline.
 func (b *backtest) showEpisodes(p *page, m meeting, drawings []*drawing) {
-	p.Facts.Drawn = [][]drawnColumn{}
+	p.Facts.Drawn = []drawnEpisode{}
 	cards, lanes := map[*episode.Record]int{}, map[string]int{}
 	for i, d := range drawings {
 		cards[d.told] = i
 		p.Episodes = append(p.Episodes, b.card(d, m))
-		p.Facts.Drawn = append(p.Facts.Drawn, d.points())
+		p.Facts.Drawn = append(p.Facts.Drawn, d.stretches())
 	}
 	p.Facts.Spans = []pageSpan{}
 	for _, e := range b.told.last {
@@ -373,21 +372,27 @@ func number(v *float64) string {
 	return strconv.FormatFloat(*v, 'g', 4, 64)
 }
 
-// points are those of each column.
-func (d *drawing) points() []drawnColumn {
-	all := make([]drawnColumn, len(d.columns))
-	for k := range all {
-		all[k].Points = make([]drawnPoint, len(d.all))
-		for i, s := range d.all {
-			all[k].Points[i] = drawnPoint{s.row, s.rows, app.Finite(shortened(s.low[k])), app.Finite(shortened(s.high[k])), s.during}
+// stretches are what is drawn.
+func (d *drawing) stretches() drawnEpisode {
+	e := drawnEpisode{Low: make([][]*float64, len(d.columns)), High: make([][]*float64, len(d.columns))}
+	for i, s := range d.all {
+		e.Row, e.Rows = append(e.Row, s.row), append(e.Rows, s.rows)
+		if s.during {
+			if e.To == 0 {
+				e.From = i
+			}
+			e.To = i
+		}
+		for k := range d.columns {
+			e.Low[k], e.High[k] = append(e.Low[k], app.Finite(shortened(s.low[k]))), append(e.High[k], app.Finite(shortened(s.high[k])))
 		}
 	}
-	return all
+	return e
 }
 
 // shortened is a number with as many digits as a picture shows.
 func shortened(v float64) float64 {
-	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 5, 64), 64)
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
 	return v
 }
 

@@ -32,10 +32,10 @@ function timeline() {
 }
 
 function columns(e, i) {
-  e.forEach((c, k) => {
-    const points = c.Points, id = `e${i}c${k}`, ys = span(points.flatMap(q => [q.Low, q.High]), .08), last = points.length - 1;
+  e.Low.forEach((lows, k) => {
+    const points = lows.map((low, j) => ({ Low: low, High: e.High[k][j], Row: e.Row[j], Rows: e.Rows[j] })), id = `e${i}c${k}`, ys = span(points.flatMap(q => [q.Low, q.High]), .08), last = points.length - 1;
     if (last < 1) return note(id, 'no numbers');
-    const p = plot(id, [0, last], ys, ticks(ys[0], ys[1], 3), short), begins = points.findIndex(q => q.During), ends = points.findLastIndex(q => q.During);
+    const p = plot(id, [0, last], ys, ticks(ys[0], ys[1], 3), short), begins = e.From, ends = e.To;
     p.svg.append(el('rect', { class: 'band', x: p.x(begins).toFixed(1), width: Math.max(2, p.x(ends) - p.x(begins)).toFixed(1), y: 8, height: 100 }));
     p.line(points.flatMap((q, j) => q.Low == null ? [[j, null]] : q.Low === q.High ? [[j, q.Low]] : [[j, q.Low], [j, q.High]]), 'one');
     p.foot(0, 'before', 'start'); p.foot(begins, 'episode', begins > last / 2 ? 'end' : 'start');
