@@ -70,8 +70,8 @@ func TestReplayOfAFaultyFile(t *testing.T) {
 		from, to  int                           // of the fault
 		says, not string
 	}{
-		"a fault":       {func(r *rand.Rand, _ int) int { return r.IntN(2) }, 2000, 2150, "left out: 200 rows of changes that did not last (lca.accept_after)\n", "the range ends"},
-		"at the end":    {func(r *rand.Rand, _ int) int { return r.IntN(2) }, 3800, 4000, "left out: 200 rows of a change that the range ends with (lca.accept_after)\n", "did not last"},
+		"a fault":       {func(r *rand.Rand, _ int) int { return r.IntN(2) }, 2000, 2150, " 200 rows of changes that did not last (lca.accept_after)\n", "the range ends"},
+		"at the end":    {func(r *rand.Rand, _ int) int { return r.IntN(2) }, 3800, 4000, " 200 rows of a change that the range ends with (lca.accept_after)\n", "did not last"},
 		"a sorted file": {func(_ *rand.Rand, i int) int { return 2 * i / rows }, 0, 0, "fingerprint", "change"},
 	} {
 		t.Run(name, func(t *testing.T) {

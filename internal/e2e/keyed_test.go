@@ -26,7 +26,8 @@ func TestModelForEachKey(t *testing.T) {
 		more: "model: {by: key, memory: 1MiB}\nminibatch: {rows: 50}\n",
 	})
 	produceFleet(t, s, machines, rows/2, 1)
-	learners := []*program{s.program("learn", "--set", "lca.neighbours=60"), s.program("learn", "--set", "lca.neighbours=60")}
+	learn := append([]string{"learn", "--set", "lca.neighbours=60"}, rowModel...)
+	learners := []*program{s.program(learn...), s.program(learn...)}
 	transforms := []*program{s.program("transform"), s.program("transform")}
 	s.await("fleet.learn", machines*rows/20, learners...)
 	learners[0].Kill()

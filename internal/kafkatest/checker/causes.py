@@ -46,7 +46,7 @@ class Cause:
         long = np.where(np.isnan(series.m2), e.c, series.m2)
         short = np.where(np.isnan(series.m2), e.c, series.m1)
         self.before = long if steps.slow is None else np.where(np.isnan(steps.slow), long, steps.slow)
-        self.noise, self.square, self.mean, self.strange = np.full(d, np.nan), np.zeros(d), np.zeros(d), np.zeros(d)
+        self.noise, self.rms, self.mean, self.strange = np.full(d, np.nan), np.zeros(d), np.zeros(d), np.zeros(d)
         self.onset = [began(x, s, l, max(LEAST * scale, v)) for x, s, l, scale, v in zip(series.x, short, long, e.s, e.mean[2 * d:])]
 
     def step(self, e, series, steps):
@@ -54,16 +54,17 @@ class Cause:
         self.rows += 1
         least, typical = LEAST * e.s, e.mean[2 * e.d:]
         noise = (step / np.maximum(steps.mean, least) + np.abs(away) / np.maximum(typical, least)) / 2
-        u = (series.x - self.before) / e.s
+        moved = series.x - self.before
         known, new = ~np.isnan(series.x), np.isnan(self.noise)
         weight = np.where(new, 1, max(1 / self.rows, 1e-5))
         follow = lambda m, v: np.where(known, halves(m + weight * (v - m)), m)
         self.noise = np.where(known, follow(np.where(new, 0, self.noise), noise), self.noise)
-        self.square, self.mean = follow(self.square, u * u), follow(self.mean, u)
+        self.rms = np.where(known, halves(np.sqrt(self.rms**2 + weight * (moved**2 - self.rms**2))), self.rms)
+        self.mean = follow(self.mean, moved)
         self.strange = follow(self.strange, self.residual(e, series) ** 2)
         with np.errstate(invalid="ignore"):
-            moved = known & ((np.abs(u) * e.s > 3 * np.maximum(typical, least)) | (noise > 3))
-        self.onset = [self.rows - 1 if o is None and m else o for o, m in zip(self.onset, moved)]
+            began = known & ((np.abs(moved) > 3 * np.maximum(typical, least)) | (noise > 3))
+        self.onset = [self.rows - 1 if o is None and b else o for o, b in zip(self.onset, began)]
 
     def residual(self, e, series):
         """How far each column is from what the others tell of it; in the first row, the short means."""
@@ -74,9 +75,9 @@ class Cause:
         """All columns with a value in the episode, those that have changed most first; where none has by itself, those that do not fit the others."""
         all, spread = [], np.sqrt((np.linalg.inv(e.triangles[1]) ** 2).sum(1))
         for k in np.flatnonzero(~np.isnan(self.noise)):
-            noise, mean, rms = self.noise[k], self.mean[k], math.sqrt(self.square[k])
+            noise, mean, rms = self.noise[k], self.mean[k] / e.s[k], self.rms[k] / e.s[k]
             typical = e.mean[2 * e.d + k] / e.s[k]  # in scales
-            one = {"feature": short(features[k]), "before": self.before[k], "now": self.before[k] + mean * e.s[k], "onset": self.onset[k] or 0,
+            one = {"feature": short(features[k]), "before": self.before[k], "now": self.before[k] + self.mean[k], "onset": self.onset[k] or 0,
                    "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "scale": e.s[k], "strange": self.strange[k]}
             below = (1 - noise) * typical / spread[k]
             if noise < 0.1 * min(1, self.rows / 10) and typical > LEAST and below > 3:
