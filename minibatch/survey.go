@@ -207,7 +207,7 @@ func (c *Column) number(x float64, partition int32) {
 	c.last[partition] = now
 }
 
-// mostSeries is of how many series the newest value is kept.
+// mostSeries bounds the series of which the newest value is kept.
 const mostSeries = 1000
 
 // inSeries compares a value with the one before it in its series.

@@ -16,7 +16,7 @@ const leastOthers = 0.25
 // in C_L that they have for themselves costs a nat, as Akaike has it. Gaussian kernels of a few hundred rows may be half a nat worse than a single
 // Gaussian where there is little structure, or many columns, and tens of nats worse than t kernels where tails are heavy; and
 // the first comparison (choice.go) takes effect only when there are nearly twice as many rows. It can take any of them again. Rows that are too
-// few for a first fit (worthReplaying) can still make a single Gaussian. What was tried is recorded as that of any other choice. The first fit is of that many rows.
+// few for a first fit (worthReplaying) can still make a single Gaussian. What was tried is recorded like any other choice. inside is the number of rows of the first fit.
 func (l *Learner) chooseBeginning(inside int, s *Step) error {
 	if !l.free.kernel && !l.free.gaussian || l.cfg.OutlierGate != lca.Auto { // a gate in kernel widths needs its kernels
 		return nil

@@ -20,7 +20,7 @@ import (
 // rare is the logarithm of the probability that a normal deviate is beyond driftAlarm.
 const rare = -15.06
 
-// soon is how many rows after another one a row of the pool came soon after it.
+// soon is the distance in rows below which a row of the pool came soon after another one.
 func (l *Learner) soon() uint64 { return watch.StretchMinibatches * uint64(l.cfg.Minibatch) }
 
 // ofPool runs the E-step of some of the pool's rows, each against the others, for f. That of the minibatch stays in the estimator.

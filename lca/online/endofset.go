@@ -17,7 +17,7 @@ import (
 // where a makes the rows most likely, each without its own part in μ and C_G: directions in which they hardly vary may be chance, or the relation
 // between columns that a fault breaks, and only the rows left out can tell.
 
-// spareRows is by how many rows a set must exceed the columns that vary.
+// spareRows is the least number of rows that a set has beyond one for each column that varies.
 const spareRows = 2
 
 // shrinkages are the a that are tried.

@@ -273,7 +273,7 @@ func (l *Learner) remember(learnt pool.Batch, since uint64, held int, s *Step) e
 	return l.aligned.advance(l)
 }
 
-// gapEvery is how many minibatches lie between two revisions of the time gap.
+// gapEvery is the number of minibatches between two revisions of the time gap.
 const gapEvery = 16
 
 // reviseGap takes the rows of a minibatch in, and from time to time computes the gap again.

@@ -44,7 +44,7 @@ func (c Config) freedom() freedom {
 // any reports whether something is open.
 func (f freedom) any() bool { return f != freedom{} }
 
-// recipes returns what the open settings can become, other than r; t kernels with that many degrees of freedom, 0 for the default.
+// recipes returns what the open settings can become, other than r; dof are the degrees of freedom of t kernels, 0 for the default.
 func (f freedom) recipes(r recipe, dof int) (out []recipe) {
 	if !f.kernel {
 		dof = r.dof

@@ -1,6 +1,6 @@
 package online
 
-// spanUpdate is how a metric changes between two splits. An eigendecomposition costs as much as many
+// spanUpdate describes the change of a metric between two splits. An eigendecomposition costs as much as many
 // minibatches, and in a few of them the spans of B_L and B_G, C_G and the scales hardly change. What does
 // change is the width of the kernel, and that follows at each minibatch by a Cholesky factor:
 //

@@ -210,7 +210,7 @@ func screen(rows []float64, d int) []int {
 	return kept
 }
 
-// Waiting is how far the warm-up is.
+// Waiting describes the progress of the warm-up.
 type Waiting struct {
 	Rows     int    // rows collected
 	Wanted   int    // rows that the first metric is fitted to

@@ -73,7 +73,7 @@ func (e *episodes) fault(rows int64) string {
 	return ""
 }
 
-// mostIdle is how many times as long as its rows a stretch may be.
+// mostIdle is the largest ratio of the time from the first row to the last and the time that the rows take up.
 const mostIdle = 100
 
 // placeOf is the place of a row: its number in the files.

@@ -122,7 +122,7 @@ func (b *backtest) chooseBy(rec arrow.Record) error {
 	return b.settings(rec)
 }
 
-// mostStates is in how many ways a machine runs at most.
+// mostStates is the largest number of values of a column that may be a machine's state.
 const mostStates = 12
 
 // mayBeState reports whether a column that is not learnt has a few values, each for many rows.

@@ -95,7 +95,7 @@ func (r *rival) number(c *cells, i int) int32 {
 	return n
 }
 
-// met is how many faults the distance meets with at most so many false episodes, and how many of these there are then.
+// met returns the number of faults that the distance meets with at most that number of false episodes, and the number of false ones it then has.
 func (r *rival) met(j *judge, most int) (met, wrong int) {
 	sorted := make([]float32, len(r.rows))
 	for i, one := range r.rows {

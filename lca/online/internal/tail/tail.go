@@ -27,8 +27,8 @@ const (
 // beyond the upper quartile u of the scores. An exponential tail alone (ξ = 0) would refuse what belongs to heavy tails.
 // The fit is by maximum likelihood with the highest scores censored: outliers, up to 8 % of all, count as
 // scores that are high but do not say how high the others may be, or else they would let themselves pass. A tail that
-// belongs goes on as it began between the two quantiles. rows is how many independent rows the scores stand
-// for; with few of them the tail is taken to be wider by two standard errors.
+// belongs goes on as it began between the two quantiles. rows is the number of independent rows that the
+// scores stand for; with few of them the tail is taken to be wider by two standard errors.
 //
 // It sorts scores and returns +Inf where they are too few.
 func Quantile(scores []float64, p, rows float64) float64 {
