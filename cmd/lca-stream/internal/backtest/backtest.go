@@ -194,6 +194,7 @@ type Result struct {
 	AP            *float64 `json:"ap"`
 	AUC           *float64 `json:"auc"`
 	Seconds       float64  `json:"seconds"`
+	Silent        string   `json:"no_episodes,omitempty"` // why there are none
 }
 
 // backtest is one run over files.
@@ -595,13 +596,13 @@ func (b *backtest) count(c *cells, normal int, done []scored) error {
 
 // result is what came of it.
 func (b *backtest) result() (r Result, m meeting) {
-	r = Result{Rows: b.row, Scored: b.scored, Seconds: time.Since(b.screen.Start).Seconds()}
+	r = Result{Rows: b.row, Scored: b.scored, Seconds: time.Since(b.screen.Start).Seconds(), Silent: b.lanes.silent()}
 	if b.judge.labelled {
 		r.Faults = new(int)
 		*r.Faults = len(b.judge.faults)
 		r.AP, r.AUC = b.judge.figures()
 	}
-	if r.Scored > 0 && b.lanes.learner.Recent {
+	if r.Scored > 0 && r.Silent == "" {
 		r.Episodes = new(int)
 		*r.Episodes = len(b.told.last)
 		if b.judge.labelled {
@@ -625,6 +626,9 @@ func (b *backtest) report(w io.Writer, r *Result) error {
 		}
 	} else {
 		text += ": there were too few rows for a model"
+	}
+	if r.Silent != "" {
+		text += "\nno episodes are told: " + r.Silent
 	}
 	if r.Episodes != nil {
 		text += fmt.Sprintf("\n%s at a budget of %s", plural.Count(*r.Episodes, "episode"), b.told.rates.Budget)

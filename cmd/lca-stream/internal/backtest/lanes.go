@@ -78,6 +78,7 @@ func (s *lanes) open() (err error) {
 	if s.learner, err = s.config.Learner(s.config.LCA.Metric.Rank() + 1); err != nil {
 		return err
 	}
+	s.learner.Recent = s.learner.Recent && len(s.features) <= recent.MostColumns
 	s.engines = transform.NewEngines(1, 8<<20)
 	_, about, _ := checkpoint.CheckpointBytes(s.learner.Neighbours, len(s.features))
 	s.bytes = 2 * int64(about) // what a learner needs to find its way in its state is about as much again
@@ -87,6 +88,17 @@ func (s *lanes) open() (err error) {
 	}
 	s.all = map[string]*lane{}
 	return nil
+}
+
+// silent says why no episodes are told; "": they are.
+func (s *lanes) silent() string {
+	switch {
+	case s.learner.Recent:
+		return ""
+	case len(s.features) > recent.MostColumns:
+		return fmt.Sprintf("the last rows are scored with up to %d columns (--features names fewer)", recent.MostColumns)
+	}
+	return "transform.recent is off"
 }
 
 // of is the lane of a value of model.by.

@@ -157,7 +157,7 @@ func (b *backtest) verdict(r *Result) []string {
 	case r.Scored == 0:
 		return []string{fmt.Sprintf("No row was scored: %s of %s make no model yet.", plural.Count(r.Rows, "row"), plural.Count(len(b.lanes.features), "column"))}
 	case r.Episodes == nil:
-		return []string{fmt.Sprintf("%s of %s were scored. No episodes are told, because transform.recent is off.", plural.Count(r.Scored, "row"), in)}
+		return []string{fmt.Sprintf("%s of %s were scored. No episodes are told: %s.", plural.Count(r.Scored, "row"), in, r.Silent)}
 	}
 	all := []string{fmt.Sprintf("%s in %s, at a budget of %s.", plural.Count(*r.Episodes, "episode"), in, b.told.rates.Budget)}
 	if r.Met != nil {
