@@ -116,10 +116,10 @@ func (d *decoder) decode(file string, data []byte) {
 func (d *decoder) syntax(err error) {
 	var s *yaml.SyntaxError
 	if !errors.As(err, &s) || s.Token == nil {
-		d.faults = append(d.faults, Fault{File: d.file, Message: "cannot be read as YAML: " + shown(hideWords(err.Error())), Remedy: "see `lca-stream config example`"})
+		d.faults = append(d.faults, Fault{File: d.file, Message: "cannot be read as YAML", Remedy: "see `lca-stream config example`"})
 		return
 	}
-	d.faults = append(d.faults, d.placeOf(s.Token).fault("", "cannot be read as YAML: "+shown(hideWords(s.Message)), "check the indentation and quotes near here"))
+	d.faults = append(d.faults, d.placeOf(s.Token).fault("", "cannot be read as YAML: "+quotedText.ReplaceAllString(s.Message, mask), "check the indentation and quotes near here"))
 }
 
 func (d *decoder) placeOf(t *token.Token) place {

@@ -79,26 +79,6 @@ func Load(in Input) (*Config, error) {
 	return c, nil
 }
 
-// hideSecrets hides them in what is shown of the faults. A path may hold one where a colon, an equals sign or quotes are missing.
-func (d *decoder) hideSecrets() {
-	safe := hideSecrets(d.document)
-	for i := range d.faults {
-		f := &d.faults[i]
-		switch {
-		case f.File == setFile:
-			f.text = hideAssignment(f.text)
-		case f.Line > 0 && f.Line <= len(safe):
-			f.text = safe[f.Line-1]
-		}
-		if _, rest := cutColumn(f.text, f.Column); strings.HasPrefix(rest, hidden) && f.Path != "" && d.byPath[f.Path].value == nil {
-			section, _ := parent(f.Path) // what YAML takes for a key is a part of the secret
-			f.Path = join(section, mask)
-		}
-		f.Message, f.Remedy = shown(hideLooks(hideAddress(f.Message))), shown(hideLooks(f.Remedy))
-		f.Path = shown(cutPath(f.Path))
-	}
-}
-
 // keyedDefaults gives what was not set the default that it has where each value has a model of its own.
 func (d *decoder) keyedDefaults() {
 	if !d.config.Model.By.Keyed() {
