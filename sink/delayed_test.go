@@ -73,7 +73,7 @@ func TestDelayedProduce(t *testing.T) {
 // repeatedLater is a network that repeats what was answered, after the leader has forgotten the producer.
 func (r *rig) repeatedLater(want kafka.Error) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(20*time.Second, wire)
 	late := wire.Copy(keyProduce)
 	mustPut(r.t, k, []sink.Message{message(out, 0, "first")}, r.claim(in, 1))
@@ -90,7 +90,7 @@ func (r *rig) repeatedLater(want kafka.Error) {
 // givenUp is a request that reaches the broker only after its transaction was aborted.
 func (r *rig) givenUp(want kafka.Error) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(20*time.Second, wire)
 	late := wire.Steal(keyProduce)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -111,7 +111,7 @@ func (r *rig) givenUp(want kafka.Error) {
 }
 
 // deliverInside delivers a request when the next transaction is open and has written nothing yet.
-func (r *rig) deliverInside(k *sink.Kafka, wire *kafkatest.Wire, late *kafkatest.Copied, value, in, out string, next int64, want kafka.Error) {
+func (r *rig) deliverInside(k *sink.Kafka, wire *Wire, late *Copied, value, in, out string, next int64, want kafka.Error) {
 	r.t.Helper()
 	held, release := wire.Hold(keyProduce)
 	done := make(chan error, 1)
@@ -138,7 +138,7 @@ func (r *rig) deliverInside(k *sink.Kafka, wire *kafkatest.Wire, late *kafkatest
 }
 
 // produced is what the broker says of the one batch of a Produce request.
-func produced(late *kafkatest.Copied) (kafka.Error, error) {
+func produced(late *Copied) (kafka.Error, error) {
 	answer, err := late.Deliver()
 	if err != nil {
 		return 0, err

@@ -172,7 +172,7 @@ func TestFencedBeforeTheTimeout(t *testing.T) {
 	b := kafkatest.Start(t, kafkatest.Embedded)
 	r := &rig{Broker: b, t: t, name: "young"}
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	old := r.open(20*time.Second, wire)
 	held, release := wire.Hold(keyEndTxn)
 	failed := make(chan error, 1)

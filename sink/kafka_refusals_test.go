@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -59,7 +58,7 @@ func testTooLarge(t *testing.T, r *rig) {
 // is written, and several messages are no batch that decompresses to more than 16 MiB.
 func testReadersLimits(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, map[string]string{"max.message.bytes": "200000000"})
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k, err := sink.OpenKafka(t.Context(), sink.KafkaConfig{Cluster: r.cluster(wire), TransactionalID: r.name, Compression: sink.CompressZstd, BatchBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
@@ -90,7 +89,7 @@ func testReadersLimits(t *testing.T, r *rig) {
 // that sequence numbers continue; a message of more than half the limit has a batch of its own.
 func testManyBatches(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, map[string]string{"max.message.bytes": "20000"})
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(20*time.Second, wire)
 	n := 0
 	for round := range 3 {
@@ -149,7 +148,7 @@ func testLoweredLimit(t *testing.T, r *rig) {
 // afterwards stays true.
 func testContextEnds(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(20*time.Second, wire)
 	for _, key := range []int16{r.opening(), keyProduce, keyEndTxn} {
 		held, release := wire.Hold(key)

@@ -132,7 +132,7 @@ func testEverythingAtOnce(t *testing.T, r *rig) {
 // one round trip.
 func testRoundTrips(t *testing.T, r *rig) {
 	in, out, side := r.topic("in", 1, nil), r.topic("out", 4, nil), r.topic("side", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(20*time.Second, wire)
 	mustPut(t, k, []sink.Message{message(out, 0, "first"), message(side, 0, "first")}, r.claim(in, 1)) // also asks for limits and coordinators
 	r.want(out, "0:first")                                                                             // its end is not waited for by the next one
@@ -162,7 +162,7 @@ func testRoundTrips(t *testing.T, r *rig) {
 func testCutAtEveryRequest(t *testing.T, r *rig) {
 	in := r.topic("in", 1, nil)
 	out, side := r.topic("out", 2, nil), r.topic("side", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(20*time.Second, wire)
 	var want, wantSide []string
 	next := int64(0)
@@ -208,7 +208,7 @@ func testCutAtEveryRequest(t *testing.T, r *rig) {
 // Opening the same id fences the former owner, in a transaction or not, forever.
 func testOldOwnerIsFenced(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	old := r.open(20*time.Second, wire)
 	mustPut(t, old, []sink.Message{message(out, 0, "old 1")}, r.claim(in, 1))
 
@@ -242,7 +242,7 @@ func testOldOwnerIsFenced(t *testing.T, r *rig) {
 // transaction nor take the work back (InitProducerId with the old epoch would: see renew).
 func testZombieDoesNotDisturb(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-	oldWire, youngWire := &kafkatest.Wire{}, &kafkatest.Wire{}
+	oldWire, youngWire := &Wire{}, &Wire{}
 	old := r.open(12*time.Second, oldWire) // gives requests up after 3 s, time for what follows
 	oldHeld, drop := oldWire.Hold(keyEndTxn)
 	defer drop()
@@ -275,7 +275,7 @@ func testZombieDoesNotDisturb(t *testing.T, r *rig) {
 // without KIP-890 would commit that one half written.
 func testLateCommit(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(4*time.Second, wire) // requests are given up after a second
 	late := wire.Steal(keyEndTxn)
 	err := put(t, k, []sink.Message{message(out, 0, "first")}, r.claim(in, 1))
@@ -317,7 +317,7 @@ func testLateCommit(t *testing.T, r *rig) {
 // commit: it must not open a transaction, which no process would end and whose timeout would fence us.
 func testLateRequest(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(2*time.Second, wire) // requests are given up after half a second
 	late := wire.Steal(r.opening())
 	mustPut(t, k, []sink.Message{message(out, 0, "a")}, r.claim(in, 1))
@@ -358,7 +358,7 @@ func testTimeout(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 	want := []string{"0:before"}
 	for _, another := range []bool{false, true} {
-		wire := &kafkatest.Wire{}
+		wire := &Wire{}
 		k := r.open(2*time.Second, wire)
 		mustPut(t, k, []sink.Message{message(out, 0, "before")}, r.claim(in, 1))
 		held, release := wire.Hold(keyProduce)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lca-stream/lca-stream/internal/kafkatest"
 	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/source"
 )
@@ -16,7 +15,7 @@ import (
 func testOffsets(t *testing.T, r *rig) {
 	small := r.topic("small", 2, map[string]string{"max.message.bytes": "2000"})
 	other := r.topic("other", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(20*time.Second, wire)
 	told := map[string]int64{} // value → offset
 	for round := range 4 {

@@ -31,7 +31,7 @@ func (r *rig) topic(suffix string, partitions int, configs map[string]string) st
 	return name
 }
 
-func (r *rig) cluster(wire *kafkatest.Wire) *kafkaconn.Cluster {
+func (r *rig) cluster(wire *Wire) *kafkaconn.Cluster {
 	r.t.Helper()
 	c := kafkaconn.Config{Brokers: r.Addrs(), ClientID: "sink-test"}
 	if wire != nil {
@@ -46,7 +46,7 @@ func (r *rig) cluster(wire *kafkatest.Wire) *kafkaconn.Cluster {
 }
 
 // open takes the case's transactional id over, through a wire of its own if one is given.
-func (r *rig) open(timeout time.Duration, wire *kafkatest.Wire) *sink.Kafka {
+func (r *rig) open(timeout time.Duration, wire *Wire) *sink.Kafka {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()

@@ -21,7 +21,7 @@ func TestTakeOverBetweenVersions(t *testing.T) {
 		t.Run(fmt.Sprintf("from %d to %d", c.from, c.to), func(t *testing.T) {
 			r := &rig{Broker: b, t: t, name: fmt.Sprintf("from%dto%d", c.from, c.to), version: c.from}
 			in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-			wire := &kafkatest.Wire{}
+			wire := &Wire{}
 			old := r.open(20*time.Second, wire)
 			mustPut(t, old, []sink.Message{message(out, 0, "old")}, r.claim(in, 1))
 			held, release := wire.Hold(keyEndTxn)
@@ -55,7 +55,7 @@ func TestVersionChangesBetweenTransactions(t *testing.T) {
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	r := &rig{Broker: b, t: t, name: "changes", version: 2}
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
-	wire := &kafkatest.Wire{}
+	wire := &Wire{}
 	k := r.open(20*time.Second, wire)
 	began := wire.Count(keyInitProducer)
 	var want []string
@@ -87,7 +87,7 @@ func TestVersionIsFinalizedLater(t *testing.T) {
 			r := &rig{Broker: b, t: t, name: "later", version: 1}
 			in, out := r.topic("in", 1, nil), r.topic("out", 1, nil)
 			b.FinalizeTransactions(t, 1)
-			wire := &kafkatest.Wire{}
+			wire := &Wire{}
 			ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 			defer cancel()
 			k, err := sink.OpenKafka(ctx, sink.KafkaConfig{Cluster: r.cluster(wire), TransactionalID: r.name})

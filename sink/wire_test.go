@@ -1,4 +1,4 @@
-package kafkatest
+package sink_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 // Wire is a network between a client and the brokers that a test can break at one request:
 //
-//	w := &kafkatest.Wire{}
+//	w := &Wire{}
 //	kafkaconn.Config{Dial: w.Dial, …}
 //	w.CutAfter(26)                    // the next EndTxn is carried out, and its answer lost
 //	held, release := w.Hold(26)       // the next EndTxn waits on the way, for as long as the test likes

@@ -17,12 +17,18 @@ import (
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // HelmVersion is the Helm that charts are tested with.
@@ -241,4 +247,88 @@ func Spark(t testing.TB) string {
 		t.Fatalf("%v: want one directory of Spark", found)
 	}
 	return found[0]
+}
+
+// PeakMiB is the largest resident size that a running process has had, on Linux. The Maxrss of a process that has ended is no
+// measure of it: it counts the program that started it, too, because the kernel keeps that maximum across exec.
+func PeakMiB(t testing.TB, pid int) int {
+	t.Helper()
+	mebibytes, err := peak(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mebibytes
+}
+
+// WatchPeak looks at a process until it ends, and returns a function that waits for that and says what PeakMiB was.
+func WatchPeak(pid int) (mebibytes func() int) {
+	result := make(chan int)
+	go func() {
+		most := 0
+		for {
+			now, err := peak(pid)
+			if err != nil {
+				result <- most
+				return
+			}
+			most = max(most, now)
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	return func() int { return <-result }
+}
+
+var resident = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+func peak(pid int) (mebibytes int, err error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	m := resident.FindSubmatch(status)
+	if m == nil { // it has ended
+		return 0, fmt.Errorf("no VmHWM in %s", status)
+	}
+	kib, err := strconv.Atoi(string(m[1]))
+	return kib >> 10, err
+}
+
+// Ports returns n TCP ports of 127.0.0.1 for programs that listen later, or again after a restart. They are the test's until it ends: the holder of a number's
+// UDP port may take its TCP port, and no two programs can hold one, so that tests of any checkout that are at work at the same time have different ports. They are
+// below the range from which systems take the ports of outgoing connections (32768 and up).
+func Ports(t testing.TB, n int) []int {
+	t.Helper()
+	var ports []int
+	for try := 0; len(ports) < n && try < 1000; try++ {
+		if port := 12000 + rand.IntN(20000); hold(t, port) {
+			ports = append(ports, port)
+		}
+	}
+	if len(ports) < n {
+		t.Fatalf("no %d free ports in 12000–32000", n)
+	}
+	return ports
+}
+
+// hold takes a port for the test, unless it is another's.
+func hold(t testing.TB, port int) bool {
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	held, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return false
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil { // a program that knows nothing of this
+		_ = held.Close()
+		return false
+	}
+	_ = l.Close()
+	t.Cleanup(func() { _ = held.Close() })
+	return true
+}
+
+// Address is 127.0.0.1 with one of Ports.
+func Address(t testing.TB) string {
+	t.Helper()
+	return fmt.Sprintf("127.0.0.1:%d", Ports(t, 1)[0])
 }

@@ -1,3 +1,5 @@
+// Package replay refits models from the history of a topic or from files, one of all rows or one of each value of
+// model.by, and chooses ν and ν_g by rows that are held out.
 package replay
 
 import (
@@ -18,6 +20,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/episode"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
@@ -664,4 +667,34 @@ func (r Result) aside() (parts []string) {
 		}
 	}
 	return parts
+}
+
+// readFacts reads what learners have accepted. Where the topic of alarms is not there, nothing was.
+func (r *replay) readFacts(ctx context.Context) error {
+	c := r.config
+	if !c.Accepts() || r.flags.algorithm != stochastic {
+		return nil
+	}
+	all, unread, owner := map[string][]*episode.Acceptance{}, 0, r.system.Ours()
+	err := r.system.EachCommitted(ctx, c.Alarms.Topic, func(_ source.Partition, got *source.Fetched) {
+		for i := range got.Records {
+			switch a, err := episode.ReadAcceptance(got.Records[i].Value, episode.AcceptFact); {
+			case err != nil:
+				unread++
+			case a != nil && a.Group == owner.Group && a.Topic == owner.Topic:
+				all[a.ModelID] = append(all[a.ModelID], a)
+			}
+		}
+	})
+	if unread > 0 {
+		r.log.Warn("records that say what was accepted cannot be read: they are passed over", "topic", c.Alarms.Topic, "records", unread)
+	}
+	r.facts = map[string]*learn.Facts{}
+	for id, facts := range all {
+		r.facts[id] = learn.NewFacts(facts, r.end)
+	}
+	if errors.Is(err, source.ErrNoTopic) {
+		return nil
+	}
+	return err
 }
