@@ -79,7 +79,8 @@ has put there, and reads from source.start_offset.`,
 type learning struct {
 	*system.Process
 
-	fromHistory bool // --from-history
+	fromHistory bool      // --from-history
+	progress    *progress // of a transform in this process; nil: there is none
 }
 
 // learnAlone also follows its own snapshots, so that the page and the metrics show the model. It reports the
@@ -98,7 +99,7 @@ func (s *learning) learnAlone(ctx context.Context, warm *snapshot.Snapshot) erro
 	follower := make(chan struct{})
 	go func() {
 		defer close(follower)
-		follow := (&whitening{Process: s.Process, learns: true}).follow()
+		follow := (&whitening{Process: s.Process, progress: newProgress()}).follow()
 		err := follow.Run(following)
 		switch {
 		case follow.Contested() != nil:
@@ -186,7 +187,7 @@ func (s *learning) learn(ctx context.Context, l *learner, opened func()) error {
 			}
 			go s.Watch(watching, "learn", opened != nil, reads.Lag)
 			stage.Lag = reads.behind
-			return src, nil
+			return s.progress.of(src, start), nil
 		},
 	}
 	loop, err := takeover.Open(ctx)
@@ -309,7 +310,7 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 				return nil, err
 			}
 			l.lags.add(ctx, p, src)
-			return src, nil
+			return l.progress.of(src, start), nil
 		},
 	}
 	loop, err := takeover.Open(ctx)

@@ -59,8 +59,8 @@ transform.why, transform.layout, source.on_invalid, …`,
 type whitening struct {
 	*system.Process
 
-	learns      bool // the process has a learner, too
-	fromHistory bool // … that learns all records that are there first
+	progress    *progress // of the learner of this process; nil: it has none
+	fromHistory bool      // the learner learns all records that are there first
 }
 
 // transform follows the snapshot topic and whitens until ctx ends.
@@ -221,7 +221,18 @@ func (o *transforms) read(ctx context.Context, p source.Partition, positions *st
 		return nil, err
 	}
 	o.lags.add(ctx, p, src)
-	return src, nil
+	if o.progress == nil || o.Config.Transform.PinVersion != 0 {
+		return src, nil
+	}
+	behind := func() int64 { at := src.Lag()[p]; return at.Stable - at.Next }
+	catchUp := func(ctx context.Context) error { return o.catchUp(ctx, p) }
+	return &pacedSource{Source: src, partition: p, progress: o.progress, idle: o.idle(), behind: behind, young: o.young, catchUp: catchUp}, nil
+}
+
+// young reports whether a model knows few rows. With a model for each value new ones come at any time.
+func (o *transforms) young() bool {
+	m := o.shared.Follow.Current()
+	return o.models != nil || m == nil || m.Version < matureRows
 }
 
 // batches returns what a batch may take: bytes of messages, see transformGather, and parts of the memory for batches.
@@ -291,7 +302,7 @@ func (s *whitening) follow() *models.Follow {
 	c := s.Config
 	log := s.ReadBackOf(source.Partition{Topic: c.Snapshot.Topic}, source.LatestStable)
 	return &models.Follow{
-		Open: log.Open, End: log.End, Topic: log.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Learns: s.learns,
+		Open: log.Open, End: log.End, Topic: log.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Learns: s.progress != nil,
 		Features: c.Source.Features, Pin: c.Transform.PinVersion, Most: s.VersionBytes(), Stats: s.Stats, Log: s.Log,
 	}
 }
@@ -312,7 +323,7 @@ func (s *whitening) transformKeyed(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !s.learns { // the learner of this process has asked
+	if s.progress == nil { // the learner of this process has asked
 		if err := s.KeyedFits(ctx); err != nil {
 			return system.Stopped(ctx, err)
 		}
@@ -341,7 +352,7 @@ func (s *whitening) keyedModels(shared *transform.TransformConfig, fail func(err
 		Topic:  c.Snapshot.Topic, ModelID: c.Snapshot.ModelID, Source: c.Source.Topic, Group: c.Source.Group, Features: c.Source.Features,
 		By: c.Model.By, Memory: s.ModelMemory(),
 		Components: shared.Components,
-		Learns:     s.learns,
+		Learns:     s.progress != nil,
 		Explains:   shared.Output.Why > 0 || shared.Output.Imputed,
 		AlarmsTo:   shared.Alarms.To, Stats: s.Stats, Log: s.Log.With("stage", "transform"),
 	}
