@@ -292,15 +292,19 @@ func (l *Learner) accept(all []*hold, reason string) {
 	if whole {
 		h.leaves, to = l.recent.learner.Evaluator(), &h.queue
 	}
-	l.recent.learner.Accept(stretches(all), reason, whole)
+	l.recent.learner.Accept(l.stretches(all), reason, whole)
 	for _, one := range all {
 		l.released(one, to)
 	}
 }
 
-func stretches(all []*hold) (of []recent.Stretch) {
+func (l *Learner) stretches(all []*hold) (of []recent.Stretch) {
 	for _, one := range all {
-		of = append(of, recent.Stretch{Series: one.series, Rows: one.rows.X})
+		s := recent.Stretch{Series: one.series, Until: one.last, Rows: one.rows.X}
+		if l.unusual.open[one.series] == one {
+			s.State = l.recent.series[one.series]
+		}
+		of = append(of, s)
 	}
 	return of
 }
@@ -314,9 +318,6 @@ func (l *Learner) released(one *hold, to *pool.Batch) {
 	} else {
 		h.dropped += one.count - uint64(one.rows.Len()) // for which there was no room
 		delete(h.open, one.series)
-		if s := l.recent.series[one.series]; s != nil {
-			*s = recent.Series{}
-		}
 	}
 	to.Append(one.rows)
 	h.changed++
@@ -338,12 +339,13 @@ func (l *Learner) regimeOfHeld(s *Step) {
 	}
 	s.Alarm = AlarmRegimeReturned
 	e, held := l.regime.evaluator, h.inOrder()
+	all := l.stretches(held)
 	if e == nil {
-		l.recent.learner.Accept(stretches(held), recent.Returned, true)
+		l.recent.learner.Accept(all, recent.Returned, true)
 	}
-	for _, one := range held {
+	for i, one := range held {
 		if e != nil {
-			l.recent.learner.Return(one.series, e)
+			l.recent.learner.Return(all[i], e)
 		}
 		one.rows = pool.Batch{} // those of before were of another regime
 		l.released(one, &h.queue)
@@ -374,7 +376,7 @@ func (l *Learner) Accept(series uint64, from, to int64) (rows int) {
 		l.accept(over, "")
 	}
 	if to == 0 && one == nil { // nothing is held now: but who reads evaluators is to know
-		l.recent.learner.Accept([]recent.Stretch{{Series: series}}, recent.Accepted, false)
+		l.recent.learner.Accept([]recent.Stretch{{Series: series, Until: from}}, recent.Accepted, false)
 		h.changed++
 	}
 	return rows

@@ -166,7 +166,7 @@ func TestChangeIsLearnt(t *testing.T) {
 			}
 			f.learn(c.until, 3)
 			accepted := f.l.recent.evaluator().Accepted
-			if f.told != 1 || !slices.Equal(f.alarms, c.alarms) || len(accepted) != 1 || accepted[0].Series != 0 || accepted[0].Reason != c.reason {
+			if f.told != 1 || !slices.Equal(f.alarms, c.alarms) || len(accepted) != 1 || accepted[0].Series != 0 || accepted[0].Reason != c.reason || accepted[0].Until <= from {
 				t.Errorf("%d accepted, %+v, alarms %v", f.told, accepted, f.alarms)
 			}
 			if p, least := f.density(3), map[bool]float64{true: -6, false: -10}[c.series == 1]; p < least {

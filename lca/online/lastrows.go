@@ -26,7 +26,7 @@ func SeriesBytes(dim int) int {
 }
 
 // oneSeries is what a state has of a series.
-func oneSeries(dim int) int { return 8 + 24 + recent.SeriesBytes(dim) }
+func oneSeries(dim int) int { return 8 + 40 + recent.SeriesBytes(dim) }
 
 // seriesLimit is how many series a learner keeps.
 func seriesLimit(dim int) int { return min(mostSeries, seriesBytes/oneSeries(dim)) }

@@ -18,7 +18,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 15
+//	 8  4  version of the layout, 16
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -76,7 +76,7 @@ import (
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic    = "lcastate"
-	stateVersion  = 15
+	stateVersion  = 16
 	secondVersion = 9 // of the second edition
 	firstVersion  = 3 // of the first edition
 	stateHeader   = 24

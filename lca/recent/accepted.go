@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
@@ -20,16 +21,18 @@ var reasons = []string{Accepted, Aged, Returned}
 type Acceptance struct {
 	Series uint64 // its identity
 	Turn   uint64 // the number of the acceptance, from 1 on
+	Until  int64  // the time of the last row that is meant, in ms since the epoch; 0: it is not known
 	Reason string
 }
 
 // mostAccepted bounds the acceptances that evaluators carry; the oldest make room. A whole plant may change at once; more would not fit into the metadata of a chunk.
 const mostAccepted = 1024
 
-// AcceptedSince returns why what a series shows is normal, if it was not yet to an evaluator of that turn; "" where it has not been accepted since.
-func (e *Evaluator) AcceptedSince(turn, series uint64) (reason string) {
+// AcceptedSince returns why what a series has shown from a time on, in ms since the epoch, is normal, if it was not yet to an evaluator of that turn; "" where it has not been accepted
+// since. A time of 0 is not known.
+func (e *Evaluator) AcceptedSince(turn, series uint64, from int64) (reason string) {
 	for _, a := range e.Accepted {
-		if a.Series == series && a.Turn > turn {
+		if a.Series == series && a.Turn > turn && (a.Until == 0 || from <= a.Until) {
 			reason = a.Reason
 		}
 	}
@@ -37,36 +40,45 @@ func (e *Evaluator) AcceptedSince(turn, series uint64) (reason string) {
 }
 
 // accepts adds an acceptance in the place of an older one of the series.
-func (l *Learner) accepts(series uint64, reason string) {
-	l.accepted = slices.DeleteFunc(slices.Clone(l.accepted), func(a Acceptance) bool { return a.Series == series })
+func (l *Learner) accepts(one Stretch, reason string) {
+	l.accepted = slices.DeleteFunc(slices.Clone(l.accepted), func(a Acceptance) bool { return a.Series == one.Series })
 	l.turn++
-	l.accepted = append(l.accepted, Acceptance{series, l.turn, reason})
+	l.accepted = append(l.accepted, Acceptance{one.Series, l.turn, one.Until, reason})
 	l.accepted = l.accepted[max(0, len(l.accepted)-mostAccepted):]
 }
 
 // Stretch is rows of a series, which came one after the other.
 type Stretch struct {
 	Series uint64
+	Until  int64   // as in Acceptance
+	State  *Series // nil: what is accepted is over, or the series is not kept
 	Rows   []float64
 }
 
 // Accept says that the rows of some series are normal, and freezes an evaluator that says so of these series, if there is a reason to tell. whole: they are what the
 // stream is now. Then, if they are enough for that, the learner begins again with them: what it knew of scores is not true of few rows. Otherwise they join what was
-// learnt. There may be none.
+// learnt. There may be none. The states of the series begin again.
 func (l *Learner) Accept(all []Stretch, reason string, whole bool) {
 	rows, turns := inTurn(all, l.dim)
 	known := 0 // of the rows, have means that are learnt
 	for _, one := range all {
 		known += max(0, len(one.Rows)/l.dim-unlike)
 	}
-	if whole && uint64(known) >= LeastRows(l.dim) {
+	whole = whole && uint64(known) >= LeastRows(l.dim)
+	if whole {
 		l.again(rows, turns)
 	} else {
 		l.join(rows, turns)
 	}
 	for _, one := range all {
 		if reason != "" {
-			l.accepts(one.Series, reason)
+			l.accepts(one, reason)
+		}
+		if one.State != nil {
+			if !whole && !one.State.joined {
+				l.joined++
+			}
+			*one.State = Series{joined: !whole, others: l.others}
 		}
 	}
 	l.freeze()
@@ -89,7 +101,7 @@ func inTurn(all []Stretch, dim int) (rows []float64, turns []*Series) {
 // again begins again with rows.
 func (l *Learner) again(rows []float64, series []*Series) {
 	next := NewLearner(l.dim)
-	next.accepted, next.turn, next.normal = l.accepted, l.turn, true
+	next.accepted, next.turn, next.joined, next.others, next.normal = l.accepted, l.turn, l.joined, l.others, true
 	for len(series) > 0 {
 		n := min(firstEvaluator, len(series))
 		next.Learn(rows[:n*l.dim], series[:n])
@@ -99,26 +111,41 @@ func (l *Learner) again(rows []float64, series []*Series) {
 	*l = *next
 }
 
-// join adds rows to the moments.
+// join adds rows to the moments: as many as those of all series that have not joined, or of another that has.
 func (l *Learner) join(rows []float64, series []*Series) {
-	n, d := len(series), l.dim
-	if n == 0 {
+	if len(series) == 0 {
 		return
 	}
 	l.scorer.follow(l.newest, rows, series)
-	// Of a share p of the moments is T² = (1−p)/p: they get as many that it is d/2, of 3d numbers.
-	weight := max(1, 2/float64(d)*l.rows.count/float64(n))
-	l.weights = slices.Grow(l.weights[:0], n)[:n]
+	share := 1 / float64(l.joined+2)
+	l.weights = linalg.Resize(l.weights, len(series))
 	for i := range l.weights {
-		l.weights[i] = weight
+		l.weights[i] = 1
 	}
-	l.rows.add(l.scorer.x, l.weights, &l.scorer.work)
+	l.rows.join(l.scorer.x, l.weights, share, &l.scorer.work)
 	for i, rows := range l.scorer.counts {
+		l.weights[i] = 1
 		if rows <= unlike {
 			l.weights[i] = 0
 		}
 	}
-	l.charts.add(l.scorer.z, l.weights, &l.scorer.work)
+	l.charts.join(l.scorer.z, l.weights, share, &l.scorer.work)
+}
+
+// owedRate is the share of what a series that has joined is owed that its next row gets.
+const owedRate = 0.01
+
+// weigh returns the weight of a row, of which its score allows w. The rows of a series that has joined weigh as many as those of all that have not: it is one of many, and would be forgotten.
+func (l *Learner) weigh(s *Series, w float64) float64 {
+	if !s.joined {
+		l.others += w
+		return w
+	}
+	owed := owedRate * (l.others - s.others)
+	if s.others += owed; s.hold.Open {
+		return w
+	}
+	return w * max(1, owed)
 }
 
 const (
@@ -149,14 +176,17 @@ func (l *Learner) Unusual(rows []float64) bool {
 	return float64(high) > goesOnShare*float64(n-FirstRows)
 }
 
-// Return goes back to what an evaluator knew, which a series shows again.
-func (l *Learner) Return(series uint64, e *Evaluator) {
-	accepted, turn := l.accepted, l.turn
+// Return goes back to what an evaluator knew, which a series shows again. The state of the series begins again.
+func (l *Learner) Return(one Stretch, e *Evaluator) {
+	was := *l
 	if back := Resume(e); back.newest != nil {
 		*l = *back
 	}
-	l.accepted, l.turn = accepted, turn
-	l.accepts(series, Returned)
+	l.accepted, l.turn, l.joined, l.others = was.accepted, was.turn, was.joined, was.others
+	l.accepts(one, Returned)
+	if one.State != nil {
+		*one.State = Series{}
+	}
 	l.freeze()
 }
 
@@ -165,13 +195,14 @@ func writeAccepted(w *state.Writer, all []Acceptance) {
 	for _, a := range all {
 		w.U64(a.Series)
 		w.U64(a.Turn)
+		w.U64(uint64(a.Until))
 		w.Count(slices.Index(reasons, a.Reason))
 	}
 }
 
 func readAccepted(r *state.Reader) (all []Acceptance) {
-	for range r.Count(24) {
-		all = append(all, Acceptance{r.U64(), r.U64(), reasons[min(r.U64(), uint64(len(reasons)-1))]})
+	for range r.Count(32) {
+		all = append(all, Acceptance{r.U64(), r.U64(), int64(r.U64()), reasons[min(r.U64(), uint64(len(reasons)-1))]})
 	}
 	return all
 }

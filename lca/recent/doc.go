@@ -42,7 +42,8 @@
 // usual when it opened: a fault that lasts becomes part of what is known of scores, and is over when it is over.
 //
 // A Watch by a lower level, that of the highest eighth of runs, tells the learner which series to hold (Held). With what is accepted
-// the learner begins again, if it is the whole stream's, or it joins the moments with such a weight that T² of rows like it is d/2 more; an evaluator is frozen then, and says
+// the learner begins again, if it is the whole stream's. Otherwise it joins the moments with as much weight as all others have together, and so do its later
+// rows: one of many series is as usual as they are, and stays so. An evaluator is frozen then, and says
 // so of the series. Who keeps states of series begins the one of an open episode again (Evaluator.AcceptedSince).
 //
 // # Causes

@@ -52,8 +52,10 @@ type Learner struct {
 	scorer  Scorer
 
 	accepted []Acceptance
-	turn     uint64 // acceptances so far
-	holds    []bool // of the rows learnt last: see Held
+	turn     uint64  // acceptances so far
+	joined   uint64  // series that were accepted among others
+	others   float64 // weights of the rows of all others
+	holds    []bool  // of the rows learnt last: see Held
 
 	values, weights, charted, spread []float64
 }
@@ -220,6 +222,7 @@ func (l *Learner) judge(series []*Series) {
 		case share > 1 && (l.settled || far):
 			l.weights[i] = 1 / (share * share)
 		}
+		l.weights[i] = l.weigh(series[i], l.weights[i])
 	}
 	keep := min(scoresMemory, max(float64(l.learnt)/scoresShare, firstEvaluator))
 	l.first.add(first, keep)
@@ -348,6 +351,29 @@ func (m *moments) add(rows, weights []float64, work *linalg.Workspace) {
 	for k := range p {
 		m.mean[k] += float64(w * (m.centre[k] - m.mean[k]))
 	}
+}
+
+// join lets rows have a share w of the moments, on top of what is known of others, so that those look no more unusual than before:
+//
+//	C ← C + w C_x + w(1−w)(μ_x−μ)(μ_x−μ)ᵀ,   μ ← μ + w(μ_x−μ)
+//
+// Where they are as far from each other as they please, T² of both is p in the mean if w = ½.
+func (m *moments) join(rows, weights []float64, w float64, work *linalg.Workspace) {
+	sum := 0.
+	for _, v := range weights {
+		sum += v
+	}
+	if sum == 0 {
+		return
+	}
+	each := w * min(m.count/(1-w), memory) / sum
+	for i := range weights {
+		weights[i] *= each
+	}
+	for k := range m.cov {
+		m.cov[k] /= 1 - w
+	}
+	m.add(rows, weights, work)
 }
 
 // gaussian returns the distribution of the numbers from…to, shrunk towards the sphere in units of the scales:

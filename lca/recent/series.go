@@ -34,8 +34,10 @@ type Series struct {
 
 	steps steps // where causes are told
 
-	run  run // a learner's
-	hold hold
+	run    run // a learner's
+	hold   hold
+	joined bool    // it was accepted among others
+	others float64 // what those weighed up to where it got its share
 }
 
 // SeriesBytes is the most that AppendBinary writes of a series of d columns.

@@ -9,10 +9,10 @@ import (
 // The bytes of a Learner and of a Series, little-endian: numbers and flags of 8 bytes, and before each list the number of its elements. A matrix
 // is its lower triangle.
 //
-//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began, and its place among the peaks; and 1 and its hold, or 0
+//	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began, and its place among the peaks; 1 and its hold, or 0, whether it has joined, and weights of others
 //	hold      score up to which rows are usual, usual rows since the last other one, four words of which of the last 200 rows were, the next of them
-//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, turn, acceptances, 1 and the newest evaluator, or 0
-//	acceptances  their number, and of each series, turn, and number of the reason
+//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, turn, series that have joined, weights of others, acceptances, 1 and the newest evaluator, or 0
+//	acceptances  their number, and of each series, turn, time of its last row, and number of the reason
 //	peaks     rows judged, rows before the first peak, and of each peak its score and the rows judged until then
 //	moments   rows that they stand for, rows that came, mean, covariance
 //	distribution  first bin, weights, their sum
@@ -74,6 +74,8 @@ func (s *Series) AppendLearnt(b []byte) ([]byte, error) {
 	if s.hold.Open {
 		s.hold.write(&w)
 	}
+	flag(&w, s.joined)
+	w.F64(s.others)
 	return w.B, err
 }
 
@@ -88,6 +90,7 @@ func ReadLearnt(b []byte) (s *Series, rest []byte, err error) {
 	if r.U64() == 1 {
 		s.hold.read(r)
 	}
+	s.joined, s.others = r.U64() == 1, r.F64()
 	return s, r.B, failed(r, "series")
 }
 
@@ -102,6 +105,8 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	l.first.write(w)
 	l.peaks.write(w)
 	w.U64(l.turn)
+	w.U64(l.joined)
+	w.F64(l.others)
 	writeAccepted(w, l.accepted)
 	flag(w, l.newest != nil)
 	if l.newest != nil {
@@ -119,7 +124,7 @@ func ReadLearner(b []byte, dim int) (l *Learner, rest []byte, err error) {
 	l.scores.read(r)
 	l.first.read(r)
 	l.peaks.read(r)
-	l.turn = r.U64()
+	l.turn, l.joined, l.others = r.U64(), r.U64(), r.F64()
 	l.accepted = readAccepted(r)
 	if r.U64() == 1 {
 		l.use(readEvaluator(r, dim))

@@ -30,6 +30,7 @@ type recentJSON struct {
 type acceptanceJSON struct {
 	Series string `json:"series"` // 16 hexadecimal digits
 	Turn   uint64 `json:"turn"`
+	Until  int64  `json:"until,omitempty"`
 	Reason string `json:"reason"`
 }
 
@@ -68,7 +69,7 @@ func recentText(e *recent.Evaluator) string {
 	of := func(d recent.Distribution) histogramJSON { return histogramJSON{d.Low, len(d.Weights), d.Sum} }
 	r := recentJSON{Learnt: e.Learnt, Settled: e.Settled, Constant: []int{}, Turn: e.Turn, Accepted: []acceptanceJSON{}, Scores: of(e.Scores), First: of(e.First), Tail: peaksJSON(e.Tail)}
 	for _, a := range e.Accepted {
-		r.Accepted = append(r.Accepted, acceptanceJSON{fmt.Sprintf("%016x", a.Series), a.Turn, a.Reason})
+		r.Accepted = append(r.Accepted, acceptanceJSON{fmt.Sprintf("%016x", a.Series), a.Turn, a.Until, a.Reason})
 	}
 	for k, constant := range e.Constant {
 		if constant {
@@ -100,7 +101,7 @@ func parseRecent(m *lca.Model, text string) error {
 		if err != nil {
 			return fmt.Errorf("series %q is accepted: %w", a.Series, err)
 		}
-		e.Accepted = append(e.Accepted, recent.Acceptance{Series: series, Turn: a.Turn, Reason: a.Reason})
+		e.Accepted = append(e.Accepted, recent.Acceptance{Series: series, Turn: a.Turn, Until: a.Until, Reason: a.Reason})
 	}
 	var errScores, errFirst error
 	e.Scores, errScores = r.Scores.distribution()

@@ -198,8 +198,9 @@ class Partition:
             self.close(one, "model_replaced")
             one.begin(chosen.d, chosen.features)
         elif one.episode:
-            turn, reason = chosen.recent.accepted.get(self.identity(value), (0, None))
-            if turn > one.episode.turn:
+            turn, until, reason = chosen.recent.accepted.get(self.identity(value), (0, None, None))
+            begun = one.episode.begin[2]
+            if turn > one.episode.turn and not (until and begun and begun > until * 10**6):
                 one.version = chosen.version
                 self.close(one, reason)
                 one.begin(chosen.d, chosen.features)

@@ -56,7 +56,7 @@ class Evaluator:
         if not told["settled"]:
             self.limit[told["constant"]] = 1e4
         self.tail, self.levels = told["tail"], {}
-        self.turn, self.accepted = told.get("turn", 0), {int(a["series"], 16): (a["turn"], a["reason"]) for a in told.get("accepted", [])}
+        self.turn, self.accepted = told.get("turn", 0), {int(a["series"], 16): (a["turn"], a.get("until"), a["reason"]) for a in told.get("accepted", [])}
         self.scores, self.first = (Histogram(told[k]["low"], w, told[k]["sum"]) for k, w in (("scores", scores), ("first", first)))
         self.triangles, at = [], 0
         for p in (3 * d, d, d):

@@ -486,14 +486,18 @@ class Reasons(unittest.TestCase):
         self.rows(p, b"b", 1, [9.0])
         other = copy.copy(self.chosen)
         other.recent, other.version = copy.copy(self.chosen.recent), 2
-        other.recent.accepted = {p.identity(b"a"): (0, "accepted")}
+        other.recent.accepted = {p.identity(b"a"): (0, None, "accepted")}
         self.rows(p, b"a", 2, [9.0], other)
         self.assertEqual(len(p.told), 2)
-        other.recent.accepted = {p.identity(b"a"): (1, "accepted")}
+        other.recent.accepted = {p.identity(b"a"): (1, 2000, "accepted")}
         self.rows(p, b"b", 3, [9.0], other)
         self.rows(p, b"a", 4, [0.0], other)
         self.assertEqual(self.ends(p)[2:], [("m/0/a/0.0", 1, "closed", "accepted")])
         self.assertEqual((p.told[2]["version"], p.told[2]["time"], p.series["a"].rows.rows), (2, 2 * 10**9, 51))
+        self.rows(p, b"c", 5, [9.0])
+        other.recent.accepted = {p.identity(b"c"): (1, 2000, "accepted")}
+        self.rows(p, b"c", 6, [9.0], other)  # it has begun after what was meant
+        self.assertEqual(self.ends(p)[3:], [("m/0/c/5.0", 0, "opened", None)])
         p.number = 7
         self.assertEqual(p.identity(b"press 3"), 0x27C9987C6BBDBD1)  # as the program has it
 

@@ -1,0 +1,97 @@
+package recent
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// machines are series in turn, of columns that follow a common one.
+type machines struct {
+	dim   int
+	l     *Learner
+	r     *rand.Rand
+	all   []Series
+	state [][]float64 // of each, of the columns and of the common one
+	moved []float64   // of each, a column
+	rows  int
+}
+
+func newMachines(n, dim int, seed uint64) *machines {
+	m := &machines{dim: dim, l: NewLearner(dim), r: rand.New(rand.NewPCG(seed, 20)), all: make([]Series, n), moved: make([]float64, n)}
+	for range n {
+		m.state = append(m.state, make([]float64, dim+1))
+	}
+	return m
+}
+
+// learn learns rows of each, and returns how many of each were held, and the rows of the first that are still held.
+func (m *machines) learn(rows int) (held []int, kept []float64) {
+	const b = 100
+	held = make([]int, len(m.all))
+	for range rows * len(m.all) / b {
+		x, turns := make([]float64, b*m.dim), make([]*Series, b)
+		for i := range b {
+			who := (m.rows + i) % len(m.all)
+			s := m.state[who]
+			for k := range s {
+				s[k] = 0.9*s[k] + 0.43589*m.r.NormFloat64()
+			}
+			for k := range m.dim {
+				x[i*m.dim+k] = s[m.dim] + 0.3*s[k]
+			}
+			x[i*m.dim+1+who%2] += m.moved[who]
+			turns[i] = &m.all[who]
+		}
+		m.l.Learn(x, turns)
+		for i, h := range m.l.Held() {
+			who := (m.rows + i) % len(m.all)
+			if h {
+				held[who]++
+			}
+			switch {
+			case who > 0:
+			case h:
+				kept = append(kept, x[i*m.dim:][:m.dim]...)
+			default:
+				kept = nil
+			}
+		}
+		m.rows += b
+	}
+	return held, kept
+}
+
+// TestAcceptedStaysKnown holds that one of twenty machines that was accepted is as usual as the others from then on, also where few of its rows were,
+// and that nothing else becomes usual.
+func TestAcceptedStaysKnown(t *testing.T) {
+	for _, dim := range []int{3, 8, 24} {
+		for _, rows := range []int{75, 200, 1000} {
+			t.Run(fmt.Sprintf("%d columns, %d rows", dim, rows), func(t *testing.T) {
+				t.Parallel()
+				m := newMachines(20, dim, uint64(dim*rows))
+				m.learn(1000)
+				m.moved[0] = 20
+				held, kept := m.learn(rows)
+				if held[0] < rows/2 {
+					t.Fatalf("%d of %d rows of what has changed were held", held[0], rows)
+				}
+				m.l.Accept([]Stretch{{State: &m.all[0], Rows: kept}}, Accepted, false)
+				for _, more := range []int{1000, 5000} {
+					held, _ := m.learn(more)
+					others := 0
+					for _, n := range held[1:] {
+						others += n
+					}
+					if held[0] > more*6/100 || others > 19*more*4/100 {
+						t.Errorf("of the next %d rows of each %d of the machine and %d of 19 others were held", more, held[0], others)
+					}
+				}
+				m.moved[1] = 6
+				if held, _ := m.learn(200); held[1] < 150 {
+					t.Errorf("%d of 200 rows of another machine with a fault were held", held[1])
+				}
+			})
+		}
+	}
+}
