@@ -30,7 +30,8 @@ func TestInterruptedFiles(t *testing.T) {
 	}
 	const some = 300_000 // more than a pipe and the program's buffer hold: once it is written, the program has begun to read
 	schema := append([]byte{0xff, 0xff, 0xff, 0xff, 0, 0, 8, 0}, make([]byte, some)...)
-	for _, args := range [][]string{{"transform", "-o", "w.arrow"}, {"em", "expect", "-o", "w.sums"}} {
+	for i, args := range [][]string{{"transform", "-o", "w.arrow"}, {"em", "expect", "-o", "w.sums"}} {
+		end := []os.Signal{syscall.SIGTERM, syscall.SIGHUP}[i]
 		for name, begun := range map[string][]byte{"in the schema": schema, "in a batch": largeBatch(t)[:some]} {
 			cmd := exec.Command("lca-stream", append(slices.Clone(args), "--model", "m.arrows", "--input", "-")...)
 			cmd.Dir = dir
@@ -46,7 +47,7 @@ func TestInterruptedFiles(t *testing.T) {
 			if _, err := stdin.Write(begun); err != nil {
 				t.Fatal(name, err)
 			}
-			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			if err := cmd.Process.Signal(end); err != nil {
 				t.Fatal(err)
 			}
 			err = cmd.Wait() // closes stdin once the program has ended

@@ -26,6 +26,9 @@ func realMain() int {
 	defer cancel()
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // by nohup
+		signal.Notify(signals, syscall.SIGHUP) // the terminal is gone
+	}
 	go func() {
 		<-signals // the first signal asks for an orderly stop
 		cancel()
