@@ -124,16 +124,31 @@ func TestFirstWalk(t *testing.T) {
 func TestFirstWalkOverABacklog(t *testing.T) {
 	t.Parallel()
 	const usual, worn = 1900, 300
-	b := kafkatest.Shared(t, kafkatest.Kafka41)
-	s, p := newStream(t, b, "backlog", settings{partitions: 1, features: "[]"}), newPlant()
-	p.produce(t, s, usual, false)
-	p.produce(t, s, worn, true)
-	s.file = filepath.Join(s.dir, "first.yaml")
-	s.tool("init", s.topic("in"), "--brokers", s.Addrs()[0], "-o", s.file)
-	run := s.program("run", "--set", anyPort)
-	s.await(s.topic("in")+"-lca", plantMachines*(usual+worn), run)
-	run.stop()
-	oneEpisode(t, s, usual)
+	for _, apart := range []bool{false, true} {
+		t.Run(fmt.Sprintf("apart=%v", apart), func(t *testing.T) {
+			t.Parallel()
+			b := kafkatest.Shared(t, kafkatest.Kafka41)
+			s, p := newStream(t, b, fmt.Sprintf("backlog-%v", apart), settings{partitions: 1, features: "[]"}), newPlant()
+			p.produce(t, s, usual, false)
+			p.produce(t, s, worn, true)
+			s.file = filepath.Join(s.dir, "first.yaml")
+			s.tool("init", s.topic("in"), "--brokers", s.Addrs()[0], "-o", s.file)
+			group, all := s.topic("in")+"-lca", int64(plantMachines*(usual+worn))
+			if !apart {
+				run := s.program("run", "--set", anyPort)
+				s.await(group, all, run)
+				run.stop()
+			} else {
+				s.command("topics", "init")
+				transform := s.program("transform", "--set", anyPort, "--set", "snapshot.every=5s")
+				learn := s.program("learn", "--set", anyPort, "--set", "snapshot.every=5s")
+				s.await(group, all, transform)
+				transform.stop()
+				learn.stop()
+			}
+			oneEpisode(t, s, usual)
+		})
+	}
 }
 
 // oneEpisode expects an episode of the machine whose bearing wears from a row on, and at most one other.

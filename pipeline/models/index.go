@@ -395,6 +395,13 @@ func (p *modelPlace) holds(d *snapshot.Deleted) bool {
 	return p.version > 0 && s.Deletes(d)
 }
 
+// Len returns the number of models that there are.
+func (x *ModelIndex) Len() int {
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	return len(x.entries)
+}
+
 // Find returns what is known of a model; nil: there is none.
 func (x *ModelIndex) Find(value []byte) *ModelEntry {
 	x.mutex.Lock()

@@ -2,24 +2,47 @@ package run
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/source"
 )
 
 // A transform is faster than a learner. In a backlog of a stream that is new, it would score row 3,000 with what was learnt of the first 300: levels would be
-// those of a model that knows too little, and faults would pass. So in one process with the learner it waits there until the rows have been learnt; what waits is
-// scored as it would have been live, or a little better.
+// those of a model that knows too little, and faults would pass. So it waits there until the rows have been learnt; what waits is scored as it would have been live, or
+// a little better. A learner of this process says how far it is, of another its committed offsets do.
 //
-// It does not wait for long where the learner does not move: it may be in another process.
+// It does not wait for long where the learner does not move: there may be none.
 
 const (
-	backlogRecords = 1000            // up to the end of the partition, with those of the batch
-	matureRows     = 3000            // that a model has learnt: it changes little from here on
-	pacePatience   = 5 * time.Second // with a learner that does not move
+	backlogRecords = 1000             // up to the end of the partition, with those of the batch
+	matureRows     = 3000             // that a model has learnt: it changes little from here on
+	pacePatience   = 15 * time.Second // with a learner that does not move: two that start together are that far apart at most
+	paceLook       = time.Second      // between two looks at how far it is
 )
+
+// learnerAt says how far a learner is in a partition; -1: it has not begun. moved is closed at its next move; nil: that is not known.
+type learnerAt interface {
+	at(context.Context, source.Partition) (next int64, moved <-chan struct{})
+}
+
+// committedAt is a learner in another process.
+type committedAt struct {
+	system *system.Process
+}
+
+// at returns the end of the partition, and more, where the brokers do not say: then nothing is waited for.
+func (c committedAt) at(ctx context.Context, p source.Partition) (int64, <-chan struct{}) {
+	all, err := source.CommittedSoFar(ctx, c.system.Cluster, system.LearnGroup(c.system.Config), []source.Partition{p})
+	if err != nil {
+		c.system.Log.Debug("how far the learner is is not known", "partition", p.String(), "error", err)
+		return math.MaxInt64, nil
+	}
+	return all[p].Next, nil
+}
 
 // progress is how far the learner of this process has come, by partition. What it has published up to there is on the snapshot topic.
 type progress struct {
@@ -43,8 +66,7 @@ func (l *progress) learnt(next source.Offsets) {
 	l.moved = make(chan struct{})
 }
 
-// at returns how far the learner is in a partition, and what tells of its next move.
-func (l *progress) at(p source.Partition) (next int64, moved <-chan struct{}) {
+func (l *progress) at(_ context.Context, p source.Partition) (next int64, moved <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.next[p], l.moved
@@ -84,21 +106,25 @@ func (s *learntSource) Seek(ctx context.Context, next source.Offsets) error {
 type pacedSource struct {
 	pipeline.Source
 	partition source.Partition
-	progress  *progress
+	learner   learnerAt
+	patience  time.Duration                   // with a learner that does not move
 	idle      time.Duration                   // Read returns an empty batch when it has waited for this long
 	behind    func() int64                    // records of the partition that are still to be read
 	young     func() bool                     // a model is
+	known     func() bool                     // there is a model, whoever has learnt it
 	catchUp   func(ctx context.Context) error // reads what the learner has published
 
 	claim   source.Claim  // of the batch that was returned last
 	pending *source.Batch // it waits
+	at      int64         // where the learner was seen last
+	since   time.Time     // that it was there; zero: it was not seen
 	left    bool          // the learner did not move: it is not waited for until it is here
 }
 
 func (s *pacedSource) Read(ctx context.Context) (source.Batch, error) {
 	if s.pending == nil {
 		b, err := s.Source.Read(ctx)
-		if err != nil || !s.waits(&b) {
+		if err != nil || !s.waits(ctx, &b) {
 			s.claim = b.Claim
 			return b, err
 		}
@@ -117,40 +143,44 @@ func (s *pacedSource) Read(ctx context.Context) (source.Batch, error) {
 		return source.Batch{Claim: s.claim}, nil
 	}
 	b := *s.pending
-	s.pending, s.claim = nil, b.Claim
+	s.pending, s.claim, s.since = nil, b.Claim, time.Time{}
 	return b, nil
 }
 
 // waits reports whether the learner is to come first.
-func (s *pacedSource) waits(b *source.Batch) bool {
-	if len(b.Messages) == 0 {
+func (s *pacedSource) waits(ctx context.Context, b *source.Batch) bool {
+	if len(b.Messages) == 0 || s.behind()+int64(len(b.Messages)) < backlogRecords || !s.young() {
 		return false
 	}
-	at, _ := s.progress.at(s.partition)
-	s.left = s.left && at < b.Messages[0].Offset
-	return !s.left && s.behind()+int64(len(b.Messages)) >= backlogRecords && s.young()
+	if s.left {
+		at, _ := s.learner.at(ctx, s.partition)
+		s.left = at < b.Messages[0].Offset
+	}
+	return !s.left
 }
 
 // await waits until the learner has learnt the batch, or does not move. It returns false if that takes until later than a time; zero: there is none.
 func (s *pacedSource) await(ctx context.Context, until time.Time) (done bool, err error) {
 	for {
-		at, moved := s.progress.at(s.partition)
+		at, moved := s.learner.at(ctx, s.partition)
 		if at >= s.pending.Claim.Next[s.partition] {
 			return true, s.catchUp(ctx)
 		}
-		patience := time.NewTimer(pacePatience)
+		now := time.Now()
+		switch {
+		case s.since.IsZero() || at != s.at:
+			s.at, s.since = at, now
+		case now.Sub(s.since) >= s.patience, at < 0 && (now.Sub(s.since) >= pacePatience || s.known()):
+			s.left, s.since = true, time.Time{}
+			return true, nil
+		case !until.IsZero() && now.After(until):
+			return false, nil
+		}
 		select {
 		case <-ctx.Done():
-			patience.Stop()
 			return false, ctx.Err()
 		case <-moved:
-			patience.Stop()
-		case <-patience.C:
-			s.left = true
-			return true, nil
-		}
-		if !until.IsZero() && time.Now().After(until) {
-			return false, nil
+		case <-time.After(paceLook):
 		}
 	}
 }

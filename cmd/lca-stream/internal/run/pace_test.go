@@ -45,7 +45,7 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 		name   string
 		end    int64 // of the partition
 		young  bool
-		learns time.Duration // the learner takes for ten rows; 0: it learns in another process
+		learns time.Duration // the learner takes for ten rows; 0: there is none
 		least  time.Duration // the first ten rows take
 		most   time.Duration // all rows take
 	}{
@@ -53,7 +53,7 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 		{"slow learner", end, true, 4 * time.Minute / 60, 4 * time.Second, 4 * end / 10 * time.Second},
 		{"known model", end, false, time.Second, 0, 0},
 		{"live", 500, true, time.Second, 0, 0},
-		{"no learner here", end, true, 0, pacePatience, pacePatience},
+		{"no learner", end, true, 0, pacePatience, pacePatience},
 		{"learner that is stuck", end, true, time.Hour, pacePatience, pacePatience},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 				}
 				caught := 0
 				s := &pacedSource{
-					Source: reads, partition: p, progress: pace, idle: time.Minute,
+					Source: reads, partition: p, learner: pace, patience: pacePatience, idle: time.Minute, known: func() bool { return false },
 					behind: func() int64 { return c.end - reads.next }, young: func() bool { return c.young },
 					catchUp: func(context.Context) error { caught++; return nil },
 				}
@@ -111,7 +111,7 @@ func TestPacedSourceBetween(t *testing.T) {
 		p, pace := source.Partition{Topic: "t"}, newProgress()
 		reads := &numbered{p, 0, 3000}
 		s := &pacedSource{
-			Source: reads, partition: p, progress: pace, idle: 3 * time.Second,
+			Source: reads, partition: p, learner: pace, patience: pacePatience, idle: 3 * time.Second,
 			behind: func() int64 { return 2000 }, young: func() bool { return true }, catchUp: func(context.Context) error { return nil },
 		}
 		read := func(messages int, next int64) {
@@ -141,3 +141,29 @@ func TestPacedSourceBetween(t *testing.T) {
 		}
 	})
 }
+
+// A model that another pipeline has learnt, which says nothing of how far it is, is not waited for; one that is not there yet is, for a while.
+func TestPaceWithoutALearner(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p, begin := source.Partition{Topic: "t"}, time.Now()
+			s := &pacedSource{
+				Source: &numbered{p, 0, 3000}, partition: p, learner: never{}, patience: time.Hour, idle: time.Minute,
+				behind: func() int64 { return 2000 }, young: func() bool { return true }, known: func() bool { return known },
+			}
+			for range 3 {
+				if b, err := s.Read(t.Context()); err != nil || len(b.Messages) != 10 {
+					t.Fatal(len(b.Messages), err)
+				}
+			}
+			if took := time.Since(begin); known && took > paceLook || !known && took != pacePatience {
+				t.Errorf("known: %v; it takes %v", known, took)
+			}
+		})
+	}
+}
+
+// never is a learner that never begins.
+type never struct{}
+
+func (never) at(context.Context, source.Partition) (int64, <-chan struct{}) { return -1, nil }

@@ -221,18 +221,30 @@ func (o *transforms) read(ctx context.Context, p source.Partition, positions *st
 		return nil, err
 	}
 	o.lags.add(ctx, p, src)
-	if o.progress == nil || o.Config.Transform.PinVersion != 0 {
+	if o.Config.Transform.PinVersion != 0 {
 		return src, nil
 	}
-	behind := func() int64 { at := src.Lag()[p]; return at.Stable - at.Next }
-	catchUp := func(ctx context.Context) error { return o.catchUp(ctx, p) }
-	return &pacedSource{Source: src, partition: p, progress: o.progress, idle: o.idle(), behind: behind, young: o.young, catchUp: catchUp}, nil
+	paced := &pacedSource{Source: src, partition: p, learner: o.progress, patience: pacePatience, idle: o.idle(), young: o.young, known: func() bool { return o.known(p) }}
+	if o.progress == nil {
+		paced.learner, paced.patience = committedAt{o.Process}, pacePatience+2*o.Config.Snapshot.Every // it commits what it has published
+	}
+	paced.behind = func() int64 { at := src.Lag()[p]; return at.Stable - at.Next }
+	paced.catchUp = func(ctx context.Context) error { return o.catchUp(ctx, p) }
+	return paced, nil
 }
 
 // young reports whether a model knows few rows. With a model for each value new ones come at any time.
 func (o *transforms) young() bool {
 	m := o.shared.Follow.Current()
 	return o.models != nil || m == nil || m.Version < matureRows
+}
+
+// known reports whether there is a model for some rows of a partition.
+func (o *transforms) known(p source.Partition) bool {
+	if o.models == nil {
+		return o.shared.Follow.Current() != nil
+	}
+	return o.models.Index(p.ID).Len() > 0
 }
 
 // batches returns what a batch may take: bytes of messages, see transformGather, and parts of the memory for batches.
