@@ -111,7 +111,7 @@ type pacedSource struct {
 	idle      time.Duration                   // Read returns an empty batch when it has waited for this long
 	behind    func() int64                    // records of the partition that are still to be read
 	young     func() bool                     // a model is
-	known     func() bool                     // there is a model, whoever has learnt it
+	known     func() bool                     // there is a model, ours or of another pipeline
 	catchUp   func(ctx context.Context) error // reads what the learner has published
 
 	claim   source.Claim  // of the batch that was returned last
