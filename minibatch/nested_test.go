@@ -127,3 +127,16 @@ func TestDecimals(t *testing.T) {
 		}
 	})
 }
+
+// Where columns within others are not looked at, as for the features of a live stream, it is said how to name them.
+func TestSurveyOfAStruct(t *testing.T) {
+	rec := record(t, column{"temp", f32, `[1.5]`}, column{"motor", arrow.StructOf(arrow.Field{Name: "bar", Type: f32}), `[{"bar": 2}]`})
+	var s Survey
+	if err := s.Add(rec, 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	columns, leftOut := s.Features()
+	if len(columns) != 1 || len(leftOut) != 1 || leftOut[0].Reason != "a struct; a column within it is a feature if it is named by its path" {
+		t.Errorf("proposed %v, left out %+v", columns, leftOut)
+	}
+}

@@ -367,6 +367,8 @@ func notNumeric(t arrow.DataType) string {
 		return "a time"
 	case arrow.NULL:
 		return "it has no value"
+	case arrow.STRUCT:
+		return "a struct; a column within it is a feature if it is named by its path"
 	case arrow.MAP:
 		return "a map; a value is a feature if it is named by its key"
 	case arrow.LIST, arrow.LARGE_LIST, arrow.FIXED_SIZE_LIST:
