@@ -1,6 +1,7 @@
 package online
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"math"
@@ -28,7 +29,8 @@ import (
 // are few among others, they join the pool and the moments, and nothing is replaced.
 
 const (
-	closedHolds = 4 // that are kept when they are over
+	closedHolds = 4  // that are kept when they are over
+	leastKept   = 50 // rows of a hold, if any are: the means of the first 20 are not learnt
 
 	metricAccepts  = 1000               // rows, with PresetMetric
 	densityAccepts = 7 * 24 * 3_600_000 // ms, with PresetDensity
@@ -115,17 +117,32 @@ func (h *holds) reopen(one *hold, over []*hold) {
 	one.rows = rows
 }
 
-// bound drops the oldest rows of holds: at most so many of those that are open together, and as many of those that are over.
+// bound drops the oldest rows of holds: at most so many of those that are open are kept together, and as many of those that are over. Where that is less than leastKept of
+// each, as many holds have rows as there is room for, those whose series have the least hash: of a few rows of each nothing would be learnt.
 func (h *holds) bound(most, d int) {
 	cut := func(rows *pool.Batch, most int) { rows.Forget(max(0, rows.Len()-most), d) }
-	for _, one := range h.open {
-		cut(&one.rows, most/len(h.open))
+	room := min(len(h.open), max(1, most/leastKept))
+	for i, one := range h.byHash(room) {
+		if i < room {
+			cut(&one.rows, most/room)
+		} else {
+			cut(&one.rows, 0)
+		}
 	}
 	for _, one := range h.closed {
 		cut(&one.rows, most/closedHolds)
 	}
 	cut(&h.queue, most)
 	cut(&h.joins, most)
+}
+
+// byHash are the open holds, in the order of the hashes of their series if they are more than that.
+func (h *holds) byHash(more int) []*hold {
+	all := slices.Collect(maps.Values(h.open))
+	if len(all) > more {
+		slices.SortFunc(all, func(a, b *hold) int { return cmp.Compare(pool.Mix(a.series), pool.Mix(b.series)) })
+	}
+	return all
 }
 
 // holdSeries takes the rows of series that are held out of a minibatch, and adds rows that were accepted.
