@@ -16,8 +16,9 @@ type Fault struct {
 	Message string `json:"message"`
 	Remedy  string `json:"remedy"` // what to write instead
 
-	text  string // the line itself, its secrets hidden
-	width int    // characters under the caret
+	text         string // the line itself, until its secrets are hidden
+	before, rest string // what is near the fault in it then
+	width        int    // characters under the caret
 }
 
 // String is the fault on one line.
@@ -61,8 +62,7 @@ func (f Fault) Excerpt() string {
 	if f.Line == 0 {
 		return ""
 	}
-	before, rest := cutColumn(f.text, f.Column)
-	before, rest = near(before, rest)
+	before, rest := f.before, f.rest
 	width := max(1, f.width)
 	if what, _ := cutColumn(rest, width+1); strings.Contains(what, hidden) {
 		width = utf8.RuneCountInString(shown(what))
@@ -94,7 +94,7 @@ func (f Fault) Excerpt() string {
 
 // near cuts what is far from a fault: a line may hold thousands of them, and each would look at all of it.
 func near(before, rest string) (string, string) {
-	const far = 4 << 10
+	const far = 1 << 10
 	from, to := max(0, len(before)-far), min(len(rest), far)
 	for from < len(before) && !utf8.RuneStart(before[from]) {
 		from++

@@ -1,10 +1,8 @@
 package config
 
 import (
-	"fmt"
 	"strings"
 	"testing"
-	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -70,28 +68,5 @@ func TestExcerptFitsATerminal(t *testing.T) {
 		if at := strings.IndexByte(lines[1], '^'); f.Path == "source.topics" && string([]rune(lines[0])[at:at+6]) != "topics" {
 			t.Errorf("the caret is elsewhere:\n%s", f.Excerpt())
 		}
-	}
-}
-
-// As many features as a file holds are read in about the time that the file takes, in one line as in many.
-func TestManyFeatures(t *testing.T) {
-	names := make([]string, 80_000)
-	for i := range names {
-		names[i] = fmt.Sprintf("f%d", i)
-	}
-	for name, doc := range map[string]string{
-		"in one line": "source: {features: [" + strings.Join(names, ",") + "]}\nlca: {neighbours: 10}\n",
-		"in many":     "lca: {neighbours: 10}\nsource:\n  features:\n  - " + strings.Join(names, "\n  - ") + "\n",
-	} {
-		t.Run(name, func(t *testing.T) {
-			began := time.Now()
-			_, err := load(doc, nil)
-			if took := time.Since(began); took > 20*time.Second { // .5 s alone; squares took a minute and more
-				t.Errorf("it took %v", took)
-			}
-			if err != nil && !strings.Contains(err.Error(), "checkpoint") {
-				t.Errorf("%.300v", err)
-			}
-		})
 	}
 }

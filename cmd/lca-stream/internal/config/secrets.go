@@ -42,22 +42,29 @@ var (
 // hideSecrets leaves of a line with a fault what a person needs to find it: YAML's signs, the names of settings and their values where they are of one word,
 // and what is at fault, unless its setting holds a secret. All else may be a secret whose name or quotes are misspelt.
 func (d *decoder) hideSecrets() {
-	lines := map[int]string{} // by their numbers: a line may have very many faults
+	lines := map[int]safeLine{} // by their numbers: a line may have very many faults
 	for i := range d.faults {
 		f := &d.faults[i]
 		switch safe, done := lines[f.Line]; {
 		case f.File == setFile:
-			f.text = hideAssignment(f.text)
+			f.before, f.rest = near(cutColumn(hideAssignment(f.text), f.Column))
 		case f.Line > 0:
 			if !done {
-				safe = hideLine(f.text)
+				safe = safeLine{hideLine(f.text), secretIn(f.text)}
 				lines[f.Line] = safe
 			}
 			d.showFault(f, safe)
 		}
+		f.text = ""
 		f.Message, f.Remedy = shown(hideLooks(f.Message)), shown(hideLooks(f.Remedy))
 		f.Path = shown(cutPath(f.Path))
 	}
+}
+
+// safeLine is a line, all hidden in it that may be a secret, and where the first name of one ends.
+type safeLine struct {
+	text   string
+	secret int
 }
 
 // hideLine hides the words of a line that are no names of settings, nor values of them.
@@ -76,35 +83,34 @@ func hideLine(line string) string {
 }
 
 // showFault puts what is at fault back into the line: a value, or the name of an unknown key, unless a secret before it may go on there.
-func (d *decoder) showFault(f *Fault, safe string) {
+func (d *decoder) showFault(f *Fault, safe safeLine) {
 	before, rest := cutColumn(f.text, f.Column)
 	what, _ := cutColumn(rest, f.width+1)
-	f.text = safe
+	f.before, f.rest = near(cutColumn(safe.text, f.Column))
 	switch kind := settings()[f.Path]; {
 	case kind == holdsValue:
 		what = hideLooks(what)
 	case kind != unnamed || f.Path == "":
 		return
-	case namesSecret(before):
+	case len(before) >= safe.secret:
 		section, _ := parent(f.Path)
 		f.Path = join(section, mask)
 		return
 	default:
 		what = cutName(what)
 	}
-	safe, rest = cutColumn(safe, f.Column)
-	_, after := cutColumn(rest, f.width+1)
-	f.text = safe + what + after
+	_, after := cutColumn(f.rest, f.width+1)
+	f.rest = what + after
 }
 
-// namesSecret reports whether a text has the name of a secret, however it is spelt.
-func namesSecret(text string) bool {
-	for _, m := range wordPattern.FindAllStringSubmatch(text, -1) {
-		if typo.Nearest(strings.ToLower(m[1]), []string{"password", "passwd", "secret", "client_secret"}) != "" {
-			return true
+// secretIn is where the first name of a secret ends in a text, however it is spelt.
+func secretIn(text string) int {
+	for _, at := range wordPattern.FindAllStringSubmatchIndex(text, -1) {
+		if typo.Nearest(strings.ToLower(text[at[2]:at[3]]), []string{"password", "passwd", "secret", "client_secret"}) != "" {
+			return at[3]
 		}
 	}
-	return false
+	return len(text) + 1
 }
 
 // cutName hides the most of a key that is no setting, and may be a secret itself.
