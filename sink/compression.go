@@ -3,38 +3,8 @@ package sink
 import (
 	"sync"
 
-	"github.com/lca-stream/lca-stream/internal/enum"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 )
-
-// Compression says how batches are compressed. A batch that compression does not make smaller is written as it is.
-type Compression uint8
-
-// The zero value compresses nothing.
-const (
-	CompressNone Compression = iota
-	CompressGzip
-	CompressSnappy
-	CompressLZ4
-	CompressZstd
-	// CompressAuto uses lz4 for topics where a sample shrinks to half or less, or zstd where that is much smaller
-	// still. Small Arrow messages, which all repeat the schema, take lz4, JSON takes zstd, and rows of numbers in
-	// Arrow rarely shrink enough. Where short repetitions save little, zstd looks for long ones alone, in half of the time. A
-	// message that is larger than its topic takes is compressed with zstd.
-	CompressAuto
-)
-
-var compressions = enum.Names[Compression]{
-	CompressNone: "none", CompressGzip: "gzip", CompressSnappy: "snappy", CompressLZ4: "lz4", CompressZstd: "zstd", CompressAuto: "auto",
-}
-
-// String returns the name that the configuration uses.
-func (c Compression) String() string { return compressions.Of(c) }
-
-// Compressions returns every Compression.
-func Compressions() []Compression { return compressions.All() }
-
-const unknownCompression = "sink: unknown compression"
 
 const (
 	// sampleBytes is how much of a batch is compressed to measure the ratio. Each topic is measured again after
@@ -55,16 +25,19 @@ const (
 	matchRatio = 0.8
 )
 
-// packer compresses the batches of one producer.
+// packer compresses the batches of one producer: with lz4 for topics where a sample shrinks to half or less, or with zstd where that is much smaller
+// still. Small Arrow messages, which all repeat the schema, take lz4, JSON takes zstd, and rows of numbers in Arrow rarely shrink enough. Where short
+// repetitions save little, zstd looks for long ones alone, in half of the time. A message that is larger than its topic takes is compressed with zstd.
+// A batch that compression does not make smaller is written as it is.
 type packer struct {
-	by   Compression
+	on   bool // otherwise nothing is compressed
 	with *recordbatch.Compressor
 
 	mu     sync.Mutex
 	topics map[string]*sampled
 }
 
-// sampled is what CompressAuto has measured for a topic.
+// sampled is what was measured for a topic.
 type sampled struct {
 	codec recordbatch.Codec
 	left  int // batches until the next sample
@@ -81,8 +54,8 @@ func (p *packer) pack(b []byte, at int, topic string, limit int) []byte {
 
 func (p *packer) codec(batch []byte, topic string, limit int) recordbatch.Codec {
 	switch {
-	case p.by != CompressAuto:
-		return recordbatch.Codec(p.by)
+	case !p.on:
+		return recordbatch.None
 	case len(batch) > limit:
 		return recordbatch.Zstd
 	}
@@ -144,7 +117,7 @@ func (p *packer) encoding(recs []recordbatch.Record, topic string, limit, most i
 	}
 	return func(b []byte, cuts []recordbatch.Cut, recs []recordbatch.Record, producer recordbatch.Producer) ([]byte, []recordbatch.Cut) {
 		if large {
-			if packed, ok := p.with.Pack(b, recs, producer, p.large()); ok {
+			if packed, ok := p.with.Pack(b, recs, producer); ok {
 				return packed, cuts
 			}
 		}
@@ -155,8 +128,8 @@ func (p *packer) encoding(recs []recordbatch.Record, topic string, limit, most i
 
 // plain reports whether a batch is neither compressed nor a sample.
 func (p *packer) plain(recs []recordbatch.Record, topic string, limit int) bool {
-	if p.by != CompressAuto {
-		return p.by == CompressNone
+	if !p.on {
+		return true
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,21 +143,13 @@ func (p *packer) plain(recs []recordbatch.Record, topic string, limit int) bool 
 
 // streams reports whether recs is a single message that is too large for its topic unless it is compressed.
 func (p *packer) streams(recs []recordbatch.Record, limit int) bool {
-	return p.by != CompressNone && len(recs) == 1 && recordbatch.Size(recs) > limit
-}
-
-// large returns the codec for a message that is larger than its topic takes.
-func (p *packer) large() recordbatch.Codec {
-	if p.by == CompressAuto {
-		return recordbatch.Zstd
-	}
-	return recordbatch.Codec(p.by)
+	return p.on && len(recs) == 1 && recordbatch.Size(recs) > limit
 }
 
 // size returns the size of one record as a batch of its own, compressed if it would be written so.
 func (p *packer) size(record []recordbatch.Record, limit int) int {
 	if p.streams(record, limit) {
-		return p.with.PackedSize(record, p.large())
+		return p.with.PackedSize(record)
 	}
 	return recordbatch.Size(record)
 }

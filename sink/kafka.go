@@ -37,8 +37,7 @@ type KafkaConfig struct {
 	// Request is how long to wait for an answer while no byte moves. Default 15 s, at most a third of Timeout.
 	Request time.Duration
 
-	// Compression of all batches. Default none.
-	Compression Compression
+	Compress bool // batches, where a sample of their topic gains by it
 
 	// Link is shared by the producers of a process. Nil gives this producer one of its own.
 	Link *Link
@@ -143,9 +142,6 @@ func OpenKafka(ctx context.Context, c KafkaConfig) (*Kafka, error) {
 	if c.Cluster == nil || c.TransactionalID == "" {
 		return nil, errors.New("sink: a cluster and a transactional id are needed")
 	}
-	if err := compressions.Check(c.Compression, unknownCompression); err != nil {
-		return nil, err
-	}
 	if c.Timeout <= 0 {
 		c.Timeout = defaultTimeout
 	}
@@ -188,7 +184,7 @@ func newKafka(c KafkaConfig) *Kafka {
 		limits:   limits{cluster: c.Cluster, known: make(map[string]int), told: make(map[string]told)},
 		ceiling:  max(c.Timeout, mostTimeout),
 		producer: noProducer,
-		packer:   packer{by: c.Compression, with: &c.Link.compressor, topics: make(map[string]*sampled)},
+		packer:   packer{on: c.Compress, with: &c.Link.compressor, topics: make(map[string]*sampled)},
 	}
 	k.setTimeout(c.Timeout)
 	return k

@@ -59,7 +59,7 @@ func testTooLarge(t *testing.T, r *rig) {
 func testReadersLimits(t *testing.T, r *rig) {
 	in, out := r.topic("in", 1, nil), r.topic("out", 1, map[string]string{"max.message.bytes": "200000000"})
 	wire := &Wire{}
-	k, err := sink.OpenKafka(t.Context(), sink.KafkaConfig{Cluster: r.cluster(wire), TransactionalID: r.name, Compression: sink.CompressZstd, BatchBytes: 64 << 20})
+	k, err := sink.OpenKafka(t.Context(), sink.KafkaConfig{Cluster: r.cluster(wire), TransactionalID: r.name, Compress: true, BatchBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

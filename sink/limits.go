@@ -55,7 +55,7 @@ func (k *Kafka) MostText(ctx context.Context, topic string, again bool) int {
 		defer cancel()
 		last.limit = k.limits.ask(one, topic)
 	}
-	if k.config.Compression == CompressNone {
+	if !k.config.Compress {
 		return last.limit
 	}
 	return last.limit * textPerByte

@@ -35,7 +35,7 @@ func TestAutoLooksForShortMatchesWhereTheyAreWorthIt(t *testing.T) {
 				text.WriteString(c.part(k))
 			}
 		}
-		p := packer{by: CompressAuto, with: new(recordbatch.Compressor), topics: map[string]*sampled{}}
+		p := packer{on: true, with: new(recordbatch.Compressor), topics: map[string]*sampled{}}
 		if got := p.codec([]byte(text.String()), "out", 1<<20); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}

@@ -81,7 +81,7 @@ func (s *stream) produceZstd(values [][]byte, partitions int) {
 		s.t.Fatal(err)
 	}
 	defer c.Close()
-	k, err := sink.OpenKafka(context.Background(), sink.KafkaConfig{Cluster: c, TransactionalID: s.name + "-packer", Compression: sink.CompressZstd})
+	k, err := sink.OpenKafka(context.Background(), sink.KafkaConfig{Cluster: c, TransactionalID: s.name + "-packer", Compress: true})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -8,8 +8,6 @@ import (
 	"io"
 	"sync"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 	"github.com/pierrec/lz4/v4"
 )
@@ -17,13 +15,11 @@ import (
 // Codec is the compression of a batch's records.
 type Codec = codec
 
-// The codecs of Kafka.
+// The codecs that are written. Decoders read all that Kafka has.
 const (
-	None   = codecNone
-	Gzip   = codecGzip
-	Snappy = codecSnappy
-	LZ4    = codecLZ4
-	Zstd   = codecZstd
+	None = codecNone
+	LZ4  = codecLZ4
+	Zstd = codecZstd
 )
 
 // zstdWindow is how far back zstd looks. More would help only batches of one large message, and every reader of the
@@ -32,7 +28,7 @@ const zstdWindow = 1 << 20
 
 // Compressor compresses batches. It is safe for concurrent use. It keeps as many encoders as were in use at the same
 // time, until a garbage collection. The zero value is ready.
-type Compressor struct{ gzip, lz4, zstd, quick sync.Pool }
+type Compressor struct{ lz4, zstd, quick sync.Pool }
 
 // Compress compresses the one batch that Append has written at b[at:], in place. A batch that would not get smaller
 // stays as it is, so that compression never makes a batch too large for its topic.
@@ -56,16 +52,16 @@ func (c *Compressor) Compress(b []byte, at int, to Codec) ([]byte, error) {
 // Encode appends src, compressed, to dst.
 func (c *Compressor) Encode(dst, src []byte, to Codec) ([]byte, error) {
 	switch to {
-	case codecGzip:
-		w := pooled(&c.gzip, func() *gzip.Writer { return gzip.NewWriter(nil) })
-		defer c.gzip.Put(w)
-		return stream(dst, src, w)
-	case codecSnappy: // one bare block, which brokers and clients read as well as Java's frames
-		return append(dst, snappy.Encode(nil, src)...), nil
 	case codecLZ4:
 		w := pooled(&c.lz4, newLZ4)
 		defer c.lz4.Put(w)
-		return stream(dst, src, w)
+		out := bytes.NewBuffer(dst)
+		w.Reset(out)
+		if _, err := w.Write(src); err != nil {
+			return dst, err
+		}
+		err := w.Close()
+		return out.Bytes(), err
 	case codecZstd:
 		w := pooled(&c.zstd, newZstd)
 		defer c.zstd.Put(w)
@@ -101,27 +97,9 @@ func newZstd() *zstd.Encoder {
 	return w
 }
 
-// resetter is implemented by encoders that write to a stream.
-type resetter interface {
-	io.WriteCloser
-	Reset(io.Writer)
-}
-
-func stream(dst, src []byte, w resetter) ([]byte, error) {
-	out := bytes.NewBuffer(dst)
-	w.Reset(out)
-	if _, err := w.Write(src); err != nil {
-		return dst, err
-	}
-	if err := w.Close(); err != nil {
-		return dst, err
-	}
-	return out.Bytes(), nil
-}
-
-// Pack appends one compressed batch with recs, without encoding all of it first, because large messages may compress
+// Pack appends one batch with recs, compressed by zstd, without encoding all of it first, because large messages may compress
 // to a thousandth. It returns false and an unchanged dst if the batch would not get smaller.
-func (c *Compressor) Pack(dst []byte, recs []Record, p Producer, to Codec) ([]byte, bool) {
+func (c *Compressor) Pack(dst []byte, recs []Record, p Producer) ([]byte, bool) {
 	start := len(dst)
 	base, latest := recs[0].Timestamp, recs[0].Timestamp
 	for i := range recs {
@@ -129,18 +107,18 @@ func (c *Compressor) Pack(dst []byte, recs []Record, p Producer, to Codec) ([]by
 	}
 	out := &limited{bytes: appendHeader(dst, len(recs), base, latest, p)}
 	out.most = len(dst) + Size(recs) - 1
-	if err := c.encodeRecords(out, recs, to); err != nil {
+	if err := c.encodeRecords(out, recs); err != nil {
 		return dst, false
 	}
-	sealed(out.bytes[start:], to)
+	sealed(out.bytes[start:], codecZstd)
 	return out.bytes, true
 }
 
 // PackedSize returns how many bytes Pack appends, or Append if that is fewer.
-func (c *Compressor) PackedSize(recs []Record, to Codec) int {
+func (c *Compressor) PackedSize(recs []Record) int {
 	plain := Size(recs)
 	var out counter
-	if err := c.encodeRecords(&out, recs, to); err != nil {
+	if err := c.encodeRecords(&out, recs); err != nil {
 		return plain
 	}
 	return min(plain, headerSize+int(out))
@@ -154,40 +132,12 @@ func sealed(batch []byte, to Codec) {
 	be.PutUint32(batch[atCRC:], crc32.Checksum(batch[atAttributes:], castagnoli()))
 }
 
-// encodeRecords writes recs to w, compressed.
-func (c *Compressor) encodeRecords(w io.Writer, recs []Record, to Codec) error {
-	switch to {
-	case codecGzip:
-		e := pooled(&c.gzip, func() *gzip.Writer { return gzip.NewWriter(nil) })
-		defer c.gzip.Put(e)
-		return writeRecords(e, w, recs)
-	case codecLZ4:
-		e := pooled(&c.lz4, newLZ4)
-		defer c.lz4.Put(e)
-		return writeRecords(e, w, recs)
-	case codecZstd:
-		e := pooled(&c.zstd, newZstd)
-		defer c.zstd.Put(e)
-		return writeRecords(sizedZstd{e, int64(Size(recs) - headerSize)}, w, recs)
-	case codecSnappy: // a block needs all of it
-		_, err := w.Write(snappy.Encode(nil, Append(nil, recs, NoProducer())[headerSize:]))
-		return err
-	}
-	return ErrUnsupported
-}
-
-// sizedZstd writes the size of its content into the frame. Readers allocate that once. librdkafka would otherwise try three times as much again
-// and again, and gives up beyond the 100 MB of its receive.message.max.bytes, though the content may be half as large.
-type sizedZstd struct {
-	*zstd.Encoder
-	content int64
-}
-
-// Reset begins a frame, or only forgets w where that is nil.
-func (z sizedZstd) Reset(w io.Writer) { z.ResetContentSize(w, z.content) }
-
-func writeRecords(e resetter, w io.Writer, recs []Record) error {
-	e.Reset(w)
+// encodeRecords writes recs to w, compressed. The frame says the size of its content, and readers allocate that once: librdkafka would otherwise try
+// three times as much again and again, and gives up beyond the 100 MB of its receive.message.max.bytes, though the content may be half as large.
+func (c *Compressor) encodeRecords(w io.Writer, recs []Record) error {
+	e := pooled(&c.zstd, newZstd)
+	defer c.zstd.Put(e)
+	e.ResetContentSize(w, int64(Size(recs)-headerSize))
 	defer e.Reset(nil)
 	var b []byte
 	for i := range recs {

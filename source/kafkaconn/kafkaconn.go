@@ -8,8 +8,7 @@
 //	defer c.Close()
 //	c.Client().InitProducerID(ctx, …)      // any request kafka-go knows
 //	c.Metadata(ctx, "events")              // fresh from a broker, not from the transport's cache
-//	c.Send(ctx, kafkaconn.Request{…})      // a request kafka-go routes or decodes wrongly
-//	c.Ask(ctx, kafkaconn.Question{…})      // a request, or a version of one, that kafka-go does not know
+//	c.Ask(ctx, kafkaconn.Question{…})      // a request that kafka-go does not know, or routes or decodes wrongly
 //	log.Error(…, c.Explain(err))           // "unexpected EOF" → what to check
 //
 // Open does not connect: the first request does. All waiting is bounded by the context of a call

@@ -363,7 +363,7 @@ func (s *Topics) OpenKeyedSink(ctx context.Context, partition int32) (*sink.Kafk
 // sinkConfig is what a producer of the process is opened with.
 func (s *Topics) sinkConfig(id string) sink.KafkaConfig {
 	return sink.KafkaConfig{
-		Cluster: s.Cluster, TransactionalID: id, Compression: sink.CompressAuto, Link: s.link, Log: s.Log,
+		Cluster: s.Cluster, TransactionalID: id, Compress: true, Link: s.link, Log: s.Log,
 	}
 }
 

@@ -90,7 +90,7 @@ func TestLargestMessageIsReadBack(t *testing.T) {
 	s := &Topics{Config: &config.Config{}, Cluster: cl, Log: slog.New(slog.NewTextHandler(&log, nil))}
 	s.Config.Transform.Topic, s.Config.Transform.StateTopic, s.Config.Snapshot.Topic, s.Config.Checkpoint.Topic = "out", "states", "snapshots", "checkpoints"
 	s.Config.Alarms.Topic = "alarms"
-	k, err := sink.OpenKafka(t.Context(), sink.KafkaConfig{Cluster: cl, TransactionalID: "large", Compression: sink.CompressZstd})
+	k, err := sink.OpenKafka(t.Context(), sink.KafkaConfig{Cluster: cl, TransactionalID: "large", Compress: true})
 	if err != nil {
 		t.Fatal(err)
 	}
