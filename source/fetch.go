@@ -81,7 +81,6 @@ type Fetched struct {
 
 	HighWatermark int64 // end of the partition
 	LastStable    int64 // before the first open transaction
-	LogStart      int64 // the first available offset; -1 if the broker is too old to tell
 
 	block *block // memory that Records point into
 }
@@ -302,7 +301,6 @@ func (f *Fetcher) take(response *fetchResponse, p part, unpaced bool) (Fetched, 
 		Epoch:         f.trail.last,
 		HighWatermark: response.highWatermark,
 		LastStable:    response.lastStable,
-		LogStart:      response.logStart,
 	}
 	left, err := f.decode(&got, response, p)
 	if err != nil {

@@ -46,7 +46,6 @@ type fetchResponse struct {
 	code          int16
 	highWatermark int64
 	lastStable    int64
-	logStart      int64
 	aborted       []abortedTxn
 	records       []byte // record batches; the last one may be cut off
 	block         *block // memory that records is part of
@@ -183,9 +182,8 @@ func (w *wire) fetchResponse(res *fetchResponse, want *fetchRequest, version int
 	res.code = w.int16()
 	res.highWatermark = w.int64()
 	res.lastStable = w.int64()
-	res.logStart = -1
 	if version >= 5 {
-		res.logStart = w.int64()
+		w.int64() // the first offset
 	}
 	for n := w.length(); n > 0 && !w.failed; n-- { // -1 is null
 		res.aborted = append(res.aborted, abortedTxn{producer: w.int64(), first: w.int64()})

@@ -149,10 +149,7 @@ func (w *words) add(dict arrow.Array) error {
 	if w.last != nil && array.Equal(w.last, dict) {
 		return nil
 	}
-	key, err := keyOf(dict)
-	if err != nil {
-		return err
-	}
+	key := keyOf(dict)
 	w.last = dict
 	places, same, rises := make([]int, dict.Len()), true, true
 	var fresh []arrow.Array
@@ -162,6 +159,7 @@ func (w *words) add(dict arrow.Array) error {
 			at, known = w.index[key(i)]
 		}
 		if !known {
+			var err error
 			if at, err = w.grow(dict, i, key); err != nil {
 				return err
 			}
@@ -228,16 +226,16 @@ func (w *words) join() error {
 var errNoFile = fmt.Errorf("write .arrows or .parquet")
 
 // keyOf returns what tells the words of a dictionary apart.
-func keyOf(dict arrow.Array) (func(i int) string, error) {
+func keyOf(dict arrow.Array) func(i int) string {
 	switch a := dict.(type) {
 	case interface{ Value(int) string }:
-		return a.Value, nil
+		return a.Value
 	case interface{ Value(int) []byte }:
-		return func(i int) string { return string(a.Value(i)) }, nil
+		return func(i int) string { return string(a.Value(i)) }
 	case *array.Null:
-		return func(int) string { return "" }, nil
+		return func(int) string { return "" }
 	}
-	return dict.ValueStr, nil
+	return dict.ValueStr
 }
 
 func mostIndex(dt arrow.DataType) int {
