@@ -99,7 +99,7 @@ func (s *learning) learnAlone(ctx context.Context, warm *snapshot.Snapshot) erro
 	follower := make(chan struct{})
 	go func() {
 		defer close(follower)
-		follow := (&whitening{Process: s.Process, progress: newProgress()}).follow()
+		follow := (&whitening{Process: s.Process, progress: newProgress(nil)}).follow()
 		err := follow.Run(following)
 		switch {
 		case follow.Contested() != nil:

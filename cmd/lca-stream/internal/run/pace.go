@@ -24,7 +24,8 @@ const (
 	paceLook       = time.Second      // between two looks at how far it is
 )
 
-// learnerAt says how far a learner is in a partition; -1: it has not begun. moved is closed at its next move; nil: that is not known.
+// learnerAt says how far a learner is in a partition; -1: it has not begun. moved is closed at its next move; nil: that is not known, because the learner is in
+// another process. What that one commits is up to two snapshot.every behind what it has learnt.
 type learnerAt interface {
 	at(context.Context, source.Partition) (next int64, moved <-chan struct{})
 }
@@ -45,14 +46,17 @@ func (c committedAt) at(ctx context.Context, p source.Partition) (int64, <-chan 
 }
 
 // progress is how far the learner of this process has come, by partition. What it has published up to there is on the snapshot topic.
+// With model.by the groups of learners and transforms may divide the partitions in different ways: another process may learn what is scored here.
 type progress struct {
+	elsewhere learnerAt // nil: all partitions are learnt here
+
 	mu    sync.Mutex
 	next  source.Offsets
 	moved chan struct{} // closed at each move
 }
 
-func newProgress() *progress {
-	return &progress{next: source.Offsets{}, moved: make(chan struct{})}
+func newProgress(elsewhere learnerAt) *progress {
+	return &progress{elsewhere: elsewhere, next: source.Offsets{}, moved: make(chan struct{})}
 }
 
 // learnt notes that what is before these offsets has been learnt.
@@ -66,10 +70,26 @@ func (l *progress) learnt(next source.Offsets) {
 	l.moved = make(chan struct{})
 }
 
-func (l *progress) at(_ context.Context, p source.Partition) (next int64, moved <-chan struct{}) {
+func (l *progress) at(ctx context.Context, p source.Partition) (next int64, moved <-chan struct{}) {
+	l.mu.Lock()
+	next, here := l.next[p]
+	moved = l.moved
+	l.mu.Unlock()
+	if !here && l.elsewhere != nil {
+		if at, _ := l.elsewhere.at(ctx, p); at >= 0 {
+			return at, nil
+		}
+	}
+	return next, moved
+}
+
+// left forgets partitions that are not learnt here any more.
+func (l *progress) left(parts source.Offsets) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.next[p], l.moved
+	for p := range parts {
+		delete(l.next, p)
+	}
 }
 
 // of returns the source of a learner whose progress is noted, from start on; a nil progress notes nothing.
@@ -78,13 +98,14 @@ func (l *progress) of(s pipeline.Source, start source.Offsets) pipeline.Source {
 		return s
 	}
 	l.learnt(start)
-	return &learntSource{s, l, nil}
+	return &learntSource{s, l, start, nil}
 }
 
 // learntSource is the source of a learner. A batch has been learnt, and what it gave was put, when the next one is asked for.
 type learntSource struct {
 	pipeline.Source
 	progress *progress
+	parts    source.Offsets // where each began
 	next     source.Offsets
 }
 
@@ -102,12 +123,18 @@ func (s *learntSource) Seek(ctx context.Context, next source.Offsets) error {
 	return s.Source.Seek(ctx, next)
 }
 
+func (s *learntSource) Close() error {
+	s.progress.left(s.parts)
+	return s.Source.Close()
+}
+
 // pacedSource is the source of a transform that does not outrun the learner in the backlog of a young model.
 type pacedSource struct {
 	pipeline.Source
 	partition source.Partition
 	learner   learnerAt
-	patience  time.Duration                   // with a learner that does not move
+	every     time.Duration                   // between two commits of a learner in another process
+	fresh     time.Duration                   // what is younger is not waited for: a learner that keeps up may not have committed it
 	idle      time.Duration                   // Read returns an empty batch when it has waited for this long
 	behind    func() int64                    // records of the partition that are still to be read
 	young     func() bool                     // a model is
@@ -119,6 +146,7 @@ type pacedSource struct {
 	at      int64         // where the learner was seen last
 	since   time.Time     // that it was there; zero: it was not seen
 	left    bool          // the learner did not move: it is not waited for until it is here
+	end     int64         // of the backlog
 }
 
 func (s *pacedSource) Read(ctx context.Context) (source.Batch, error) {
@@ -147,16 +175,23 @@ func (s *pacedSource) Read(ctx context.Context) (source.Batch, error) {
 	return b, nil
 }
 
-// waits reports whether the learner is to come first.
+// waits reports whether the learner is to come first: in a backlog, and up to where it ended then. What comes later does not wait for a learner in another
+// process: as much comes until it commits as would be a backlog again.
 func (s *pacedSource) waits(ctx context.Context, b *source.Batch) bool {
-	if len(b.Messages) == 0 || s.behind()+int64(len(b.Messages)) < backlogRecords || !s.young() {
+	if len(b.Messages) == 0 {
 		return false
 	}
-	if s.left {
-		at, _ := s.learner.at(ctx, s.partition)
-		s.left = at < b.Messages[0].Offset
+	first, behind := b.Messages[0], s.behind()
+	backlog := behind+int64(len(b.Messages)) >= backlogRecords
+	if !backlog && first.Offset >= s.end || time.Since(first.Time) < s.fresh || !s.young() {
+		return false
 	}
-	return !s.left
+	at, moved := s.learner.at(ctx, s.partition)
+	if backlog && (moved != nil || s.end == 0) {
+		s.end = b.Claim.Next[s.partition] + behind
+	}
+	s.left = s.left && at < first.Offset
+	return !s.left && first.Offset < s.end
 }
 
 // await waits until the learner has learnt the batch, or does not move. It returns false if that takes until later than a time; zero: there is none.
@@ -166,11 +201,14 @@ func (s *pacedSource) await(ctx context.Context, until time.Time) (done bool, er
 		if at >= s.pending.Claim.Next[s.partition] {
 			return true, s.catchUp(ctx)
 		}
-		now := time.Now()
+		now, patience := time.Now(), pacePatience
+		if moved == nil {
+			patience += 2 * s.every
+		}
 		switch {
 		case s.since.IsZero() || at != s.at:
 			s.at, s.since = at, now
-		case now.Sub(s.since) >= s.patience, at < 0 && (now.Sub(s.since) >= pacePatience || s.known()):
+		case now.Sub(s.since) >= patience, at < 0 && (now.Sub(s.since) >= pacePatience || s.known()):
 			s.left, s.since = true, time.Time{}
 			return true, nil
 		case !until.IsZero() && now.After(until):
@@ -189,7 +227,7 @@ func (s *pacedSource) await(ctx context.Context, until time.Time) (done bool, er
 func (s *pacedSource) drop() {
 	if s.pending != nil {
 		s.pending.Release()
-		s.pending = nil
+		s.pending, s.since = nil, time.Time{}
 	}
 }
 

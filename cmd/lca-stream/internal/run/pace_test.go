@@ -60,7 +60,7 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				pace, learns, reads := newProgress(), &numbered{p, 0, c.end}, &numbered{p, 0, c.end}
+				pace, learns, reads := newProgress(nil), &numbered{p, 0, c.end}, &numbered{p, 0, c.end}
 				if c.learns > 0 {
 					go func() {
 						src := pace.of(learns, source.Offsets{p: 0})
@@ -77,10 +77,11 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 				}
 				caught := 0
 				s := &pacedSource{
-					Source: reads, partition: p, learner: pace, patience: pacePatience, idle: time.Minute, known: func() bool { return false },
+					Source: reads, partition: p, learner: pace, idle: time.Minute, known: func() bool { return false },
 					behind: func() int64 { return c.end - reads.next }, young: func() bool { return c.young },
 					catchUp: func(context.Context) error { caught++; return nil },
 				}
+				waits := c.young && c.end == end && c.learns > 0 && c.learns < time.Minute
 				begin, first := time.Now(), time.Duration(-1)
 				for at := int64(0); at < c.end; {
 					b, err := s.Read(ctx)
@@ -93,11 +94,14 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 					if at = b.Claim.Next[p]; first < 0 {
 						first = time.Since(begin)
 					}
+					if learnt, _ := pace.at(ctx, p); waits && learnt < at { // of the last rows, too, which alone would be no backlog
+						t.Fatalf("up to %d; learnt up to %d", at, learnt)
+					}
 				}
 				if took := time.Since(begin); first < c.least || took > c.most {
 					t.Errorf("the first rows took %v, want at least %v; all %v, want at most %v", first, c.least, took, c.most)
 				}
-				if waits := c.young && c.end == end && c.learns > 0 && c.learns < time.Minute; waits != (caught > 0) {
+				if waits != (caught > 0) {
 					t.Errorf("the newest versions were read %d times", caught)
 				}
 			})
@@ -108,10 +112,10 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 // What waits is given back when it takes long, so that offsets are renewed, and comes again after a step back.
 func TestPacedSourceBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, pace := source.Partition{Topic: "t"}, newProgress()
+		p, pace := source.Partition{Topic: "t"}, newProgress(nil)
 		reads := &numbered{p, 0, 3000}
 		s := &pacedSource{
-			Source: reads, partition: p, learner: pace, patience: pacePatience, idle: 3 * time.Second,
+			Source: reads, partition: p, learner: pace, idle: 3 * time.Second,
 			behind: func() int64 { return 2000 }, young: func() bool { return true }, catchUp: func(context.Context) error { return nil },
 		}
 		read := func(messages int, next int64) {
@@ -122,9 +126,8 @@ func TestPacedSourceBetween(t *testing.T) {
 		}
 		pace.learnt(source.Offsets{p: 10})
 		read(10, 10)
-		moves := time.AfterFunc(4*time.Second, func() { pace.learnt(source.Offsets{p: 11}) })
+		time.AfterFunc(2*time.Second, func() { pace.learnt(source.Offsets{p: 11}) })
 		read(0, 10)
-		moves.Stop()
 		if err := s.Seek(t.Context(), source.Offsets{p: 0}); err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +151,7 @@ func TestPaceWithoutALearner(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p, begin := source.Partition{Topic: "t"}, time.Now()
 			s := &pacedSource{
-				Source: &numbered{p, 0, 3000}, partition: p, learner: never{}, patience: time.Hour, idle: time.Minute,
+				Source: &numbered{p, 0, 3000}, partition: p, learner: never{}, every: time.Hour, idle: time.Minute,
 				behind: func() int64 { return 2000 }, young: func() bool { return true }, known: func() bool { return known },
 			}
 			for range 3 {
@@ -167,3 +170,103 @@ func TestPaceWithoutALearner(t *testing.T) {
 type never struct{}
 
 func (never) at(context.Context, source.Partition) (int64, <-chan struct{}) { return -1, nil }
+
+// live has a backlog, and then 30 messages per second. A learner in another process commits every minute what is older than that.
+type live struct {
+	partition     source.Partition
+	begin         time.Time
+	backlog, next int64
+	old           bool // all timestamps are
+}
+
+func (s *live) end() int64 { return s.backlog + int64(time.Since(s.begin)/time.Second)*30 }
+
+func (s *live) at(context.Context, source.Partition) (int64, <-chan struct{}) {
+	if past := time.Since(s.begin).Truncate(time.Minute); past > 0 {
+		return s.backlog + int64((past-time.Minute)/time.Second)*30, nil
+	}
+	return 0, nil
+}
+
+func (s *live) Read(context.Context) (source.Batch, error) {
+	for s.next >= s.end() {
+		time.Sleep(time.Second)
+	}
+	b := source.Batch{}
+	for ; s.next < s.end() && len(b.Messages) < 5000; s.next++ {
+		m := source.Message{Partition: s.partition, Offset: s.next}
+		if s.next >= s.backlog && !s.old {
+			m.Time = s.begin.Add(time.Duration(s.next-s.backlog) * time.Second / 30)
+		}
+		b.Messages = append(b.Messages, m)
+	}
+	b.Claim.Next = source.Offsets{s.partition: s.next}
+	return b, nil
+}
+
+func (s *live) Seek(context.Context, source.Offsets) error { return nil }
+
+func (s *live) Close() error { return nil }
+
+// A learner in another process is waited for in a backlog. What comes later is not: while it commits nothing, as much comes as would be a backlog again.
+func TestPaceOfALiveStream(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		backlog      int64
+		old, process bool          // the process has a learner, of other partitions
+		away, waits  time.Duration // the transform is away; then the first row takes
+	}{
+		{"backlog", 2000, false, false, 0, time.Minute},
+		{"old timestamps", 2000, true, false, 0, time.Minute},
+		{"next to a learner of others", 2000, true, true, 0, time.Minute},
+		{"live from the start", 0, false, false, 0, time.Second},
+		{"a restart", 0, false, false, 110 * time.Second, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := source.Partition{Topic: "t"}
+				l := &live{partition: p, begin: time.Now(), backlog: c.backlog, old: c.old}
+				const every = time.Minute
+				s := &pacedSource{
+					Source: l, partition: p, learner: l, every: every, fresh: pacePatience + 2*every, idle: time.Hour, known: func() bool { return true },
+					behind: func() int64 { return l.end() - l.next }, young: func() bool { return true }, catchUp: func(context.Context) error { return nil },
+				}
+				if c.process {
+					s.learner, s.fresh = newProgress(l), 0
+				}
+				time.Sleep(c.away)
+				first := time.Duration(-1)
+				for time.Since(l.begin) < 10*time.Minute {
+					if _, err := s.Read(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					if first < 0 {
+						first = time.Since(l.begin) - c.away
+					}
+					if late := l.end() - l.next; late > 100 && time.Since(l.begin) > 3*time.Minute {
+						t.Fatalf("%v later, %d rows wait", time.Since(l.begin), late)
+					}
+				}
+				if first < c.waits || first > 2*c.waits {
+					t.Errorf("the first row takes %v, want %v", first, c.waits)
+				}
+			})
+		})
+	}
+}
+
+// A partition whose learner has gone to another process is not where it was left here.
+func TestProgressOfAPartitionThatIsGone(t *testing.T) {
+	p := source.Partition{Topic: "t"}
+	l := newProgress(&live{begin: time.Now().Add(-time.Minute), backlog: 2000})
+	src := l.of(&numbered{p, 100, 3000}, source.Offsets{p: 100})
+	if at, moved := l.at(t.Context(), p); at != 100 || moved == nil {
+		t.Errorf("%d here", at)
+	}
+	if err := src.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if at, moved := l.at(t.Context(), p); at != 2000 || moved != nil {
+		t.Errorf("%d elsewhere", at)
+	}
+}

@@ -45,9 +45,10 @@ who may runs topics init. A pipeline that has begun and misses a topic has lost 
 // Both runs the learner and the transform together; the first that fails stops the other. What the learner refuses is
 // refused before either takes work from another process.
 func Both(ctx context.Context, process *system.Process, fromHistory bool) error {
-	pace := newProgress()
+	pace := newProgress(nil)
 	s, t := &learning{process, fromHistory, pace}, &whitening{Process: process, progress: pace, fromHistory: fromHistory}
 	if s.Config.Model.By.Keyed() {
+		pace.elsewhere = committedAt{process}
 		learns, err := s.KeyedLearns(ctx)
 		if err != nil {
 			return system.Stopped(ctx, err)

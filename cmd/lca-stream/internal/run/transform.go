@@ -224,9 +224,12 @@ func (o *transforms) read(ctx context.Context, p source.Partition, positions *st
 	if o.Config.Transform.PinVersion != 0 {
 		return src, nil
 	}
-	paced := &pacedSource{Source: src, partition: p, learner: o.progress, patience: pacePatience, idle: o.idle(), young: o.young, known: func() bool { return o.known(p) }}
+	paced := &pacedSource{
+		Source: src, partition: p, learner: o.progress, idle: o.idle(), every: o.Config.Snapshot.Every, young: o.young,
+		known: func() bool { return o.progress == nil && o.known(p) },
+	}
 	if o.progress == nil {
-		paced.learner, paced.patience = committedAt{o.Process}, pacePatience+2*o.Config.Snapshot.Every // it commits what it has published
+		paced.learner, paced.fresh = committedAt{o.Process}, pacePatience+2*paced.every
 	}
 	paced.behind = func() int64 { at := src.Lag()[p]; return at.Stable - at.Next }
 	paced.catchUp = func(ctx context.Context) error { return o.catchUp(ctx, p) }
