@@ -307,6 +307,7 @@ type Admissible struct {
 	// Independent is how many independent rows μ and C_G come from, fewer than there were where rows that are near in time are alike; 0: many more
 	// than there are neighbours.
 	Independent float64
+	Shrunk      float64 // share of C_G that is its diagonal, in which a row has hardly a part
 }
 
 // ScoreNeighbours sets Scores from the model's neighbours, or from 4000 of them that are evenly spaced: each is scored by
@@ -339,7 +340,7 @@ func (m *Model) leaveOneOut(a Admissible) []float64 {
 	}
 	constant, half := normaliser(b, m.shape()), halfSquares(x, m.BG)
 	for i, row := range rows {
-		scores[i] = constant + withoutOwn(half[row], weight)
+		scores[i] = constant + withoutOwn(half[row], weight, 1-a.Shrunk)
 	}
 	parzen := m.Parzen()
 	if parzen == 0 {
@@ -375,11 +376,11 @@ func (m *Model) leaveOneOut(a Admissible) []float64 {
 
 // withoutOwn returns half the squared distance |B_Gᵀ(x−μ)|²/2 that a row would have if it had no part in μ and C_G, where its share w is
 //
-//	Q = q / (1 − w − w q)
+//	Q = q / (1 − w − own w q)
 //
-// by the formula of Sherman and Morrison. Moments that are from few independent rows per column, as those of slow sensors are, fit these better than others.
-func withoutOwn(half, w float64) float64 {
-	return half / max(1-w-2*w*half, ownLeast)
+// by the formula of Sherman and Morrison, of which C_G has only the share own. Moments that are from few independent rows per column, as those of slow sensors are, fit these better than others.
+func withoutOwn(half, w, own float64) float64 {
+	return half / max(1-w-2*own*w*half, ownLeast)
 }
 
 // evenly returns at most most of the numbers 0 … n−1, evenly spaced.

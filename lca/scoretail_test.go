@@ -125,7 +125,7 @@ func TestScoresWithoutTheirPart(t *testing.T) {
 	mean, variance := moments(-1)
 	for i, v := range values {
 		others, theirs := moments(i)
-		got, want := withoutOwn(0.5*(v-mean)*(v-mean)/variance, 1/float64(len(values))), 0.5*(v-others)*(v-others)/theirs
+		got, want := withoutOwn(0.5*(v-mean)*(v-mean)/variance, 1/float64(len(values)), 1), 0.5*(v-others)*(v-others)/theirs
 		if own := 1 - 1.0/5 - (v-mean)*(v-mean)/variance/5; own > ownLeast && math.Abs(got-want) > 1e-12 {
 			t.Errorf("row %v: half a squared distance of %v, want %v", v, got, want)
 		}

@@ -69,18 +69,18 @@ func (l *Learner) ownNumbers() float64 {
 // scoresWithoutOwn returns the scores of the last rows under a single Gaussian as they would be if each row had had no part in μ and C_G.
 func (l *Learner) scoresWithoutOwn() []float64 {
 	out, half := slices.Clone(l.density), l.estimator.halfSquares()
-	w, d := 1/l.moments.independent(l.gap.Rows), float64(len(l.metric.Active))
+	w, own, d := 1/l.moments.independent(l.gap.Rows), 1-l.shrinkage(l.metric.parzen), float64(len(l.metric.Active))
 	for i := range out {
-		out[i] += ownPart(half[i], w, d)
+		out[i] += ownPart(half[i], w, own, d)
 	}
 	return out
 }
 
-// ownPart returns by how much −log p of a row rises in d Gaussian directions when it has no part in μ and C_G, where its weight is w. With
-// q = (x−μ)ᵀ C⁻¹ (x−μ), and Q and C' the same without its part, by Sherman and Morrison
+// ownPart returns by how much −log p of a row rises in d Gaussian directions when it has no part in μ and C_G, where its weight is w, of which C_G
+// has the share own. With q = (x−μ)ᵀ C⁻¹ (x−μ), and Q and C' the same without its part, by Sherman and Morrison
 //
-//	Q = q / (1 − w − w q),   log det C' = log det C − d log(1−w) − log(1 + w Q)
-func ownPart(half, w, d float64) float64 {
-	others := half / max(1-w-2*w*half, leastOthers)
-	return others - half - 0.5*d*math.Log1p(-w) - 0.5*math.Log1p(2*w*others)
+//	Q = q / (1 − w − own w q),   log det C' = log det C − d log(1−w) − log(1 + w Q)
+func ownPart(half, w, own, d float64) float64 {
+	others := half / max(1-w-2*own*w*half, leastOthers)
+	return others - half - 0.5*d*math.Log1p(-w) - 0.5*math.Log1p(2*own*w*others)
 }

@@ -124,6 +124,9 @@ func (l *Learner) stepChoice(b pool.Batch, since uint64, held int, s *Step) (err
 // more than the pool holds.
 func (l *Learner) open() freedom {
 	f := l.free
+	if l.fewOfWide() {
+		return freedom{}
+	}
 	if l.counts.Since >= searchYoung*uint64(l.cfg.Neighbours) && contestTrains(l.pool.Len(), l.cfg.Dim) < searchColumns*len(l.metric.Active) {
 		f.red, f.affine = false, false
 	}

@@ -49,7 +49,7 @@ type Config struct {
 	Pool         pool.Kind // default PoolAuto
 	TargetRows   int       // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
 
-	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity; more where a column is slow (learner.go)
+	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity, or Dim + 500 (wide.go); more where a column is slow (warmup.go)
 	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (rehearse.go)
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: by the scores of the pool (gate.go); +Inf = off
 	TimeGap     int     // rows of a partition within which two rows are no neighbours; 0 = none; Auto: by the autocorrelation (package timegap)

@@ -33,6 +33,7 @@
 //   - Rows that are near in time are no neighbours, and rows are counted as fewer where they depend on each other
 //     (package timegap).
 //   - μ and C_G have the pool's memory (runningmoments.go), so that a change does not pass for structure.
+//   - Of many columns the first rows make a single Gaussian with a shrunk C_G (wide.go). (TestWideRows)
 //   - While the stream is young EM also runs over the pool (rehearse.go): a step of eq. 8 is a small part of
 //     one of EM's, and there are structures that EM needs dozens to see. (TestRehearsal)
 //   - The split of Proposition 1 is found every few minibatches; in between B_L is the best of its span (metricstate.go).

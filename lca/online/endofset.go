@@ -2,6 +2,7 @@ package online
 
 import (
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -56,7 +57,9 @@ func (l *Learner) fitFew(b pool.Batch) error {
 	if _, err := l.fitFirst(b, new(Step)); err != nil {
 		return err
 	}
-	l.shrink(b)
+	if !l.cfg.wide() { // which shrink at each use
+		l.shrinkMoments(b)
+	}
 	if err := l.begin(candidate{recipe: l.settings, cl: l.moments.full()}); err != nil {
 		return err
 	}
@@ -65,8 +68,8 @@ func (l *Learner) fitFew(b pool.Batch) error {
 	return err
 }
 
-// shrink chooses a, and sets C_G to what is left of it.
-func (l *Learner) shrink(b pool.Batch) {
+// shrinkMoments chooses a, and sets C_G to what is left of it.
+func (l *Learner) shrinkMoments(b pool.Batch) {
 	f, d := l.moments.columnScale(l.cfg.NuUnit), l.cfg.Dim
 	n := len(f.Active)
 	whole := f.Sub(nil, l.moments.full(), d, 0)
@@ -78,7 +81,7 @@ func (l *Learner) shrink(b pool.Batch) {
 	}
 	best, least := 1.0, math.Inf(1)
 	for _, a := range shrinkages {
-		if nll := l.withoutEach(shrunk(whole, n, a), centred, n, 1-a); nll < least {
+		if nll := l.withoutEach(shrink(slices.Clone(whole), n, a), centred, n, 1-a); nll < least {
 			best, least = a, nll
 		}
 	}
@@ -89,19 +92,6 @@ func (l *Learner) shrink(b pool.Batch) {
 			}
 		}
 	}
-}
-
-// shrunk returns (1−a) C + a diag(C).
-func shrunk(c []float64, n int, a float64) []float64 {
-	out := make([]float64, n*n)
-	for i := range n {
-		for j := range n {
-			if out[i*n+j] = (1 - a) * c[i*n+j]; i == j {
-				out[i*n+j] = c[i*n+j]
-			}
-		}
-	}
-	return out
 }
 
 // withoutEach returns the mean over the rows, less the mean, of −log of a Gaussian's density without what does not depend on a, each without its own part in μ and

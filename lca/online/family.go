@@ -57,7 +57,7 @@ func (fullFamily) mahalanobis(l *Learner, _ []float64) []float64 {
 func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 	d, f := l.cfg.Dim, l.moments.columnScale(l.cfg.NuUnit)
 	s := &metricState{ColumnScale: f}
-	if err := s.factorGlobal(l); err != nil {
+	if err := s.factorGlobal(l, l.shrinkage(l.metric.parzen)); err != nil {
 		return err
 	}
 	m2, split := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu), l.splitAfter(l.metric.parzen)

@@ -75,7 +75,7 @@ func (l *Learner) findSplit(previous int) error {
 		enter(l.cl, d, was.Active, next.Active, l.moments.cov)
 	}
 	l.m2 = l.addNu(l.m2, &next.ColumnScale, l.cl, l.cfg.Nu)
-	if err := next.factorGlobal(l); err != nil {
+	if err := next.factorGlobal(l, l.shrinkage(previous)); err != nil {
 		return err
 	}
 	if err := l.family.next(l, next, previous); err != nil {
@@ -86,10 +86,11 @@ func (l *Learner) findSplit(previous int) error {
 	return nil
 }
 
-// factorGlobal factors the current C_G + ν_g for the single Gaussian, and leaves M₁ in l.m1.
-func (m *metricState) factorGlobal(l *Learner) (err error) {
+// factorGlobal factors the current C_G + ν_g for the single Gaussian, shrunk by a (wide.go), and leaves M₁ in l.m1.
+func (m *metricState) factorGlobal(l *Learner, a float64) (err error) {
 	n := len(m.Active)
 	l.m1 = l.addNu(l.m1, &m.ColumnScale, l.moments.full(), l.cfg.NuGaussian)
+	shrink(l.m1, n, a)
 	m.gaussian = linalg.Resize(m.gaussian, n*n)
 	if m.ridged, err = prop1.Factor(m.gaussian, l.m1, n, l.work); err != nil {
 		return fmt.Errorf("lca: C_G + ν_g: %w", err)

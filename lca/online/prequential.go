@@ -83,7 +83,7 @@ func (l *Learner) judgeSet() {
 	l.estimator.project(b.X, l.moments.mean)
 	m := l.estimator.update(l.exclusion(b))
 	scores, half, squares := l.densities(m), l.estimator.halfSquares(), l.family.mahalanobis(l, b.X)
-	w, all := 1/independent, float64(n)
+	w, own, all := 1/independent, 1-l.shrinkage(p), float64(n)
 	constant := 0.5*all*math.Log(2*math.Pi) + prop1.LogDiagonal(l.metric.gaussian, n)
 	var r running
 	for i, score := range scores {
@@ -91,8 +91,8 @@ func (l *Learner) judgeSet() {
 			continue
 		}
 		r.Weight++
-		r.NLL += score + ownPart(half[i], w, all-float64(p))
-		r.GaussianNLL += constant + 0.5*squares[i] + ownPart(0.5*squares[i], w, all)
+		r.NLL += score + ownPart(half[i], w, own, all-float64(p))
+		r.GaussianNLL += constant + 0.5*squares[i] + ownPart(0.5*squares[i], w, own, all)
 		r.Effective += m.Effective[i]
 	}
 	if r.Weight > 0 {

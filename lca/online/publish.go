@@ -60,7 +60,7 @@ func (l *Learner) toTarget(cl []float64, parzen int) {
 // admissible says which neighbours count for a row of the pool: those that would for a row to be learnt. What it returns is
 // valid until the next windows of l.inTime.
 func (l *Learner) admissible() lca.Admissible {
-	a := lca.Admissible{Copies: !l.cfg.NearCopies, Independent: l.moments.independent(max(1, l.gap.Rows))}
+	a := lca.Admissible{Copies: !l.cfg.NearCopies, Independent: l.moments.independent(max(1, l.gap.Rows)), Shrunk: l.shrinkage(l.metric.parzen)}
 	if l.usesScores() {
 		a.Limit = l.gate.limit
 	}

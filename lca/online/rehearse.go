@@ -60,7 +60,7 @@ func (l *Learner) worthReplaying(rows int) bool {
 	if l.cfg.InnerSteps != lca.Auto || (l.cfg.Gamma == 0 && l.cfg.HalfLifeRows == 0) {
 		return false
 	}
-	return rows >= min(l.cfg.Neighbours, replayRowsPerColumn*len(l.metric.Active))
+	return !l.fewOfWide() && rows >= min(l.cfg.Neighbours, replayRowsPerColumn*len(l.metric.Active))
 }
 
 // rowsDoubled says whether the rows learnt have just come to the warm-up's number times a power of two,

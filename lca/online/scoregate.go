@@ -52,6 +52,9 @@ func (l *Learner) setGate(b pool.Batch) []float64 {
 	l.gate.turn++
 	l.estimator.project(b.X, l.moments.mean)
 	scores := l.densities(l.estimator.update(l.exclusion(b)))
+	if l.cfg.wide() && l.metric.parzen == 0 {
+		scores = l.scoresWithoutOwn()
+	}
 	l.sorted = l.sorted[:0]
 	for _, v := range scores {
 		if !math.IsNaN(v) {

@@ -37,6 +37,14 @@ func (c Config) warmupRows() int {
 	if c.WarmupRows != lca.Auto {
 		return c.WarmupRows
 	}
+	if c.wide() {
+		return c.Dim + wideSpare
+	}
+	return c.usualWarmup()
+}
+
+// usualWarmup is warmupRows of rows that are not wide (wide.go).
+func (c Config) usualWarmup() int {
 	rows := max(warmupColumns*c.Dim, warmupRows)
 	if c.Preset == lca.PresetDensity {
 		rows *= warmupDensity
@@ -174,7 +182,7 @@ func (l *Learner) startFromGlobal() error {
 // initMetric sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.
 func (l *Learner) initMetric() error {
 	m := &metricState{ColumnScale: l.moments.columnScale(l.cfg.NuUnit)}
-	if err := m.factorGlobal(l); err != nil {
+	if err := m.factorGlobal(l, 0); err != nil {
 		return fmt.Errorf("%w, of the warm-up rows", err)
 	}
 	if err := l.family.first(l, m, slices.Clone(l.m1)); err != nil {

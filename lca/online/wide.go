@@ -1,0 +1,59 @@
+package online
+
+import (
+	"github.com/lca-stream/lca-stream/lca"
+)
+
+// Rows are wide if several for each column are more than can be waited for, as with embeddings. Such a stream warms up on wideSpare beyond one for
+// each column. A single Gaussian of these has C_G shrunk to its diagonal, in units of s,
+//
+//	(1−a) C_G + a diag(C_G),  a = (d² + |C_G|²) / (n |C_G − I|²) ≤ 1
+//
+// as Ledoit and Wolf (2004) have it for Gaussian rows; n are the independent rows behind it. a follows from the moments, and falls as they grow.
+
+const (
+	wideSpare      = 500 // rows of the warm-up beyond one for each column
+	wideRowsColumn = 10  // rows per column below which EM on a pool fits its rows and not the stream
+)
+
+// wide reports whether rows are wide, and a single Gaussian may be all that is learnt of them.
+func (c Config) wide() bool {
+	return c.WarmupRows == lca.Auto && c.freedom().gaussian && c.usualWarmup() > c.Dim+wideSpare
+}
+
+// fewOfWide reports whether rows are wide, and the pool holds few for each column.
+func (l *Learner) fewOfWide() bool {
+	return l.cfg.wide() && l.pool.Len() < wideRowsColumn*len(l.metric.Active)
+}
+
+// shrinkage returns a for the Gaussian of so many Parzen directions; 0: C_G stays.
+func (l *Learner) shrinkage(parzen int) float64 {
+	if parzen != 0 || !l.cfg.wide() {
+		return 0
+	}
+	f, d := l.moments.columnScale(lca.UnitRelative), l.cfg.Dim
+	cov, squares := l.moments.full(), 0.
+	for i, k := range f.Active {
+		for j, o := range f.Active[:i] {
+			v := cov[k*d+o] / (f.Scale[i] * f.Scale[j])
+			squares += float64(v * v)
+		}
+	}
+	n := float64(len(f.Active))
+	return min(1, (n*n+n+2*squares)/(l.moments.independent(l.gap.Rows)*max(2*squares, 1e-12)))
+}
+
+// shrink sets a matrix A of order n to (1−a) A + a diag(A).
+func shrink(m []float64, n int, a float64) []float64 {
+	if a == 0 {
+		return m
+	}
+	for i := range n {
+		for j, v := range m[i*n:][:n] {
+			if i != j {
+				m[i*n+j] = (1 - a) * v
+			}
+		}
+	}
+	return m
+}
