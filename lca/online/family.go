@@ -1,8 +1,10 @@
 package online
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -78,17 +80,17 @@ func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 	return nil
 }
 
-// confinedFamily is any other metric: the M-step of prop1, in units of s.
+// confinedFamily is any other metric: the M-step of prop1, in units of s, for a model; a step of the stream needs no more than a root of Σ.
 type confinedFamily struct{ solver prop1.MStep }
 
 func (confinedFamily) unconfined() bool { return false }
 
 func (c confinedFamily) first(l *Learner, m *metricState, m2 []float64) error {
-	return c.split(m, l.m1, m2, len(m.Active))
+	return c.split(l, m, m2, len(m.Active))
 }
 
 func (c confinedFamily) next(l *Learner, m *metricState, _ int) error {
-	return c.split(m, l.m1, l.m2, prop1.Auto)
+	return c.split(l, m, l.m2, prop1.Auto)
 }
 
 func (confinedFamily) mahalanobis(l *Learner, rows []float64) []float64 {
@@ -96,34 +98,79 @@ func (confinedFamily) mahalanobis(l *Learner, rows []float64) []float64 {
 	return squares
 }
 
-// split sets the basis of m, in units of s. It overwrites M₁ and M₂.
-func (c confinedFamily) split(m *metricState, m1, m2 []float64, parzen int) error {
-	n := len(m.Active)
-	for i := range n {
-		for j := range n {
-			m1[i*n+j] /= m.Scale[i] * m.Scale[j]
-			m2[i*n+j] /= m.Scale[i] * m.Scale[j]
-		}
-	}
-	one, two := mat.NewSymDense(n, m1), mat.NewSymDense(n, m2)
-	root, err := prop1.InverseRoot(one)
-	if err != nil {
-		return fmt.Errorf("lca: C_G + ν_g (raise NuGaussian, which is the second number of lca.nu in a configuration): %w", err)
-	}
-	p, _, err := c.solver.Solve(one, root, two, parzen)
-	if err == nil && prop1.Columns(p.BL) == 0 { // see parzenWithHysteresis
-		p, _, err = c.solver.Solve(one, root, two, 1)
+// split sets the basis of m, and overwrites M₁ and M₂. Any B with B Bᵀ = Σ⁻¹ does for the E-step, so that plain LCA needs no e.
+func (c confinedFamily) split(l *Learner, m *metricState, m2 []float64, parzen int) error {
+	var err error
+	switch {
+	case l.cfg.Metric == lca.MetricDiagonal:
+		err = c.alongAxes(m, l.m1, m2, parzen)
+	case c.solver.Plain:
+		err = c.narrow(m, m2, l.cfg.Rank, l.work)
+	default: // these covariances are all there are in coordinates where M₁ is I
+		return m.proposition1(m2, func(e []float64) int { return max(1, prop1.LevelRatios(e, l.cfg.Rank, parzen)) }, l.work)
 	}
 	if err != nil {
 		return fmt.Errorf("lca: C_L + ν (raise Nu, which is lca.nu in a configuration): %w", err)
 	}
-	b, inv := p.Joined(), new(mat.Dense)
-	if err := inv.Inverse(b); err != nil {
-		return fmt.Errorf("lca: inverse of (B_L, B_G): %w", prop1.ErrSingular)
+	return nil
+}
+
+// alongAxes is Proposition 1 for diagonal covariances: B has one number in each column and row.
+func (c confinedFamily) alongAxes(m *metricState, m1, m2 []float64, parzen int) error {
+	n := len(m.Active)
+	e, order := make([]float64, n), make([]int, n)
+	for k := range order {
+		order[k] = k
+		if e[k] = m2[k*n+k] / m1[k*n+k]; !(e[k] > 0) || math.IsInf(e[k], 0) {
+			return fmt.Errorf("a variance of %.3g: %w", m2[k*n+k], prop1.ErrSingular)
+		}
 	}
-	m.parzen, m.ratio = prop1.Columns(p.BL), p.Ratio
-	m.logDet, _ = mat.LogDet(b)
-	m.basis, m.inverse = linalg.Elements(b), linalg.Elements(inv)
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(e[a], e[b]) })
+	m.ratio = linalg.Resize(m.ratio, n)
+	for j, k := range order {
+		m.ratio[j] = e[k]
+	}
+	switch m.parzen = parzen; {
+	case c.solver.Plain:
+		m.parzen = n
+	case parzen == prop1.Auto:
+		m.parzen = max(1, prop1.CountBelow(m.ratio, 1)) // see parzenWithHysteresis
+	}
+	m.clearBasis()
+	for j, k := range order {
+		root := math.Sqrt(m1[k*n+k])
+		if j < m.parzen {
+			root = math.Sqrt(m2[k*n+k])
+		}
+		m.basis[k*n+j], m.inverse[j*n+k] = 1/root, root
+		m.logDet -= math.Log(root)
+	}
+	return nil
+}
+
+// narrow sets B = Σ^(−½) for the Σ of few directions that is nearest M₂, in units of s.
+func (c confinedFamily) narrow(m *metricState, m2 []float64, rank int, w *linalg.Workspace) error {
+	n := len(m.Active)
+	trace := 0.0
+	for i := range n {
+		for j := range n {
+			m2[i*n+j] /= m.Scale[i] * m.Scale[j]
+		}
+		trace += m2[i*n+i]
+	}
+	var sigma prop1.Narrow
+	if err := sigma.LowRank(func(dst, v []float64, cols int) {
+		w.Product(dst, cols, linalg.Dense(m2, n), linalg.Dense(v, cols), n, cols, n, linalg.Set)
+	}, trace, n, rank, w); err != nil {
+		return err
+	}
+	m.clearBasis()
+	m.parzen, m.ratio, m.logDet = n, linalg.Resize(m.ratio, n), -0.5*sigma.LogDet()
+	for i := range n {
+		m.ratio[i], m.basis[i*n+i], m.inverse[i*n+i] = 1, 1, 1
+	}
+	sigma.Times(m.basis, n, -0.5, w)
+	sigma.Times(m.inverse, n, 0.5, w)
 	for i, s := range m.Scale {
 		m.logDet -= math.Log(s)
 		for k := range n {
@@ -132,6 +179,14 @@ func (c confinedFamily) split(m *metricState, m1, m2 []float64, parzen int) erro
 		}
 	}
 	return nil
+}
+
+// clearBasis sets B and its inverse to 0, and log|det B|.
+func (m *metricState) clearBasis() {
+	n := len(m.Active)
+	m.basis, m.inverse, m.logDet = linalg.Resize(m.basis, n*n), linalg.Resize(m.inverse, n*n), 0
+	clear(m.basis)
+	clear(m.inverse)
 }
 
 func (c confinedFamily) model(l *Learner, m *lca.Model, cl []float64) error {

@@ -190,7 +190,9 @@ func (m *metricState) startSpan(l *Learner) {
 	m.pending, m.minibatches, m.keep, m.narrowed = 0, 0, 1, false
 	m.fresh = linalg.Resize(m.fresh, n*n)
 	clear(m.fresh)
-	m.projectNu(l)
+	if l.family.unconfined() {
+		m.projectNu(l)
+	}
 	m.centre = linalg.Resize(m.centre, l.cfg.Dim)
 	l.offset = linalg.Resize(l.offset, l.cfg.Dim)
 	prop1.Mean(m.centre, l.offset, l.pool.Rows, l.cfg.Dim)

@@ -268,13 +268,20 @@ func (f lowRank) Split(_, m1InverseRoot, m2 *mat.SymDense, parzen int) (Parts, *
 	if err != nil {
 		return Parts{}, nil, err
 	}
-	if parzen == Auto {
-		parzen = parzenColumns(e, f.rank)
-	}
-	level(e[:parzen], parzen-f.rank)
+	parzen = LevelRatios(e, f.rank, parzen)
 	b := Assemble(m1InverseRoot, u, e, parzen)
 	sigma, err := covarianceOf(b)
 	return b, sigma, err
+}
+
+// LevelRatios sets ascending e to those of a covariance of which all Parzen directions but the widest, as many as the rank, share a variance. It returns
+// d_P, which is the best for Auto.
+func LevelRatios(e []float64, rank, parzen int) int {
+	if parzen == Auto {
+		parzen = parzenColumns(e, rank)
+	}
+	level(e[:parzen], parzen-rank)
+	return parzen
 }
 
 // parzenColumns is the best number of Parzen directions when all but the k widest share one
