@@ -70,7 +70,7 @@ func (t *told) shown(topic string, all bool, now time.Time) (some []*entry, note
 	}
 	switch left := len(ordered) - len(some); {
 	case len(ordered) == 0:
-		notes = fmt.Sprintf("%s tells of no episode%s\n", terminal.Name(topic), t.besides())
+		notes = fmt.Sprintf("%s tells of no episode yet%s\n", terminal.Name(topic), t.besides())
 	case len(some) == 0:
 		notes = fmt.Sprintf("no episode is open, and none has a record of the last %d days; --all lists %d that are older\n", shownDays, left)
 	case left > 0:
@@ -84,7 +84,7 @@ func (t *told) besides() string {
 	if t.others == 0 {
 		return ""
 	}
-	return fmt.Sprintf(": its %d records are of other kinds", t.others)
+	return fmt.Sprintf("; its %d records are of other kinds, such as alarms of the learner", t.others)
 }
 
 func writeList(w io.Writer, some []*entry, now time.Time) error {

@@ -101,7 +101,7 @@ func TestOtherRecords(t *testing.T) {
 	for _, value := range others {
 		w.raw(0, 0, value)
 	}
-	if some, notes := w.shown("alarms", false, now); len(some) > 0 || w.others != len(others) || notes != fmt.Sprintf("alarms tells of no episode: its %d records are of other kinds\n", len(others)) {
+	if some, notes := w.shown("alarms", false, now); len(some) > 0 || w.others != len(others) || notes != fmt.Sprintf("alarms tells of no episode yet; its %d records are of other kinds, such as alarms of the learner\n", len(others)) {
 		t.Errorf("%d of %d: %q", w.others, len(others), notes)
 	}
 	for value, want := range map[string]string{

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"sync"
 	"time"
@@ -133,11 +134,12 @@ type pacedSource struct {
 	pipeline.Source
 	partition source.Partition
 	learner   learnerAt
-	every     time.Duration                   // between two commits of a learner in another process
-	fresh     time.Duration                   // what is younger is not waited for: a learner that keeps up may not have committed it
-	idle      time.Duration                   // Read returns an empty batch when it has waited for this long
-	behind    func() int64                    // records of the partition that are still to be read
-	young     func() bool                     // a model is
+	every     time.Duration // between two commits of a learner in another process
+	fresh     time.Duration // what is younger is not waited for: a learner that keeps up may not have committed it
+	idle      time.Duration // Read returns an empty batch when it has waited for this long
+	behind    func() int64  // records of the partition that are still to be read
+	young     func() bool   // a model is
+	log       *slog.Logger
 	known     func() bool                     // there is a model, ours or of another pipeline
 	catchUp   func(ctx context.Context) error // reads what the learner has published
 
@@ -146,7 +148,8 @@ type pacedSource struct {
 	at      int64         // where the learner was seen last
 	since   time.Time     // that it was there; zero: it was not seen
 	left    bool          // the learner did not move: it is not waited for until it is here
-	end     int64         // of the backlog
+	end     int64         // of the first backlog; 0: there was none
+	said    bool          // that rows wait
 }
 
 func (s *pacedSource) Read(ctx context.Context) (source.Batch, error) {
@@ -175,23 +178,28 @@ func (s *pacedSource) Read(ctx context.Context) (source.Batch, error) {
 	return b, nil
 }
 
-// waits reports whether the learner is to come first: in a backlog, and up to where it ended then. What comes later does not wait for a learner in another
-// process: as much comes until it commits as would be a backlog again.
+// waits reports whether the learner is to come first: in the first backlog, and up to where it ended when it was found. What comes later does not wait: as much comes
+// until a learner in another process commits as would be a backlog again, and one that cannot keep up would make the transform as late as it is.
 func (s *pacedSource) waits(ctx context.Context, b *source.Batch) bool {
 	if len(b.Messages) == 0 {
 		return false
 	}
-	first, behind := b.Messages[0], s.behind()
-	backlog := behind+int64(len(b.Messages)) >= backlogRecords
-	if !backlog && first.Offset >= s.end || time.Since(first.Time) < s.fresh || !s.young() {
-		return false
-	}
-	at, moved := s.learner.at(ctx, s.partition)
-	if backlog && (moved != nil || s.end == 0) {
+	first := b.Messages[0]
+	if behind := s.behind(); s.end == 0 && behind+int64(len(b.Messages)) >= backlogRecords {
 		s.end = b.Claim.Next[s.partition] + behind
 	}
-	s.left = s.left && at < first.Offset
-	return !s.left && first.Offset < s.end
+	if first.Offset >= s.end || time.Since(first.Time) < s.fresh || !s.young() {
+		return false
+	}
+	if s.left {
+		at, _ := s.learner.at(ctx, s.partition)
+		s.left = at < first.Offset
+	}
+	if !s.left && !s.said {
+		s.said = true
+		s.log.Info("rows wait until the learner has learnt them: there is a backlog, and a model that is young", "partition", s.partition.String(), "up_to", s.end)
+	}
+	return !s.left
 }
 
 // await waits until the learner has learnt the batch, or does not move. It returns false if that takes until later than a time; zero: there is none.

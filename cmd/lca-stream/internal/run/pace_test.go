@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -77,7 +78,7 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 				}
 				caught := 0
 				s := &pacedSource{
-					Source: reads, partition: p, learner: pace, idle: time.Minute, known: func() bool { return false },
+					Source: reads, partition: p, learner: pace, log: slog.New(slog.DiscardHandler), idle: time.Minute, known: func() bool { return false },
 					behind: func() int64 { return c.end - reads.next }, young: func() bool { return c.young },
 					catchUp: func(context.Context) error { caught++; return nil },
 				}
@@ -115,7 +116,7 @@ func TestPacedSourceBetween(t *testing.T) {
 		p, pace := source.Partition{Topic: "t"}, newProgress(nil)
 		reads := &numbered{p, 0, 3000}
 		s := &pacedSource{
-			Source: reads, partition: p, learner: pace, idle: 3 * time.Second,
+			Source: reads, partition: p, learner: pace, log: slog.New(slog.DiscardHandler), idle: 3 * time.Second,
 			behind: func() int64 { return 2000 }, young: func() bool { return true }, catchUp: func(context.Context) error { return nil },
 		}
 		read := func(messages int, next int64) {
@@ -151,7 +152,7 @@ func TestPaceWithoutALearner(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p, begin := source.Partition{Topic: "t"}, time.Now()
 			s := &pacedSource{
-				Source: &numbered{p, 0, 3000}, partition: p, learner: never{}, every: time.Hour, idle: time.Minute,
+				Source: &numbered{p, 0, 3000}, partition: p, learner: never{}, log: slog.New(slog.DiscardHandler), every: time.Hour, idle: time.Minute,
 				behind: func() int64 { return 2000 }, young: func() bool { return true }, known: func() bool { return known },
 			}
 			for range 3 {
@@ -228,7 +229,7 @@ func TestPaceOfALiveStream(t *testing.T) {
 				l := &live{partition: p, begin: time.Now(), backlog: c.backlog, old: c.old}
 				const every = time.Minute
 				s := &pacedSource{
-					Source: l, partition: p, learner: l, every: every, fresh: pacePatience + 2*every, idle: time.Hour, known: func() bool { return true },
+					Source: l, partition: p, learner: l, log: slog.New(slog.DiscardHandler), every: every, fresh: pacePatience + 2*every, idle: time.Hour, known: func() bool { return true },
 					behind: func() int64 { return l.end() - l.next }, young: func() bool { return true }, catchUp: func(context.Context) error { return nil },
 				}
 				if c.process {
@@ -269,4 +270,35 @@ func TestProgressOfAPartitionThatIsGone(t *testing.T) {
 	if at, moved := l.at(t.Context(), p); at != 2000 || moved != nil {
 		t.Errorf("%d elsewhere", at)
 	}
+}
+
+// A learner of the same process that cannot keep up makes a live stream no later, either.
+func TestPaceOfASlowLearner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, pace, begin := source.Partition{Topic: "t"}, newProgress(nil), time.Now()
+		l := &live{partition: p, begin: begin, backlog: 2000}
+		s := &pacedSource{
+			Source: l, partition: p, learner: pace, log: slog.New(slog.DiscardHandler), idle: time.Hour, known: func() bool { return false },
+			behind: func() int64 { return l.end() - l.next }, young: func() bool { return true }, catchUp: func(context.Context) error { return nil },
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() {
+			for at := int64(0); ctx.Err() == nil; at += 10 { // a third of what comes
+				pace.learnt(source.Offsets{p: 1500 + at})
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Second):
+				}
+			}
+		}()
+		for time.Since(begin) < 20*time.Minute {
+			if _, err := s.Read(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if late := l.end() - l.next; late > 100 && time.Since(begin) > 10*time.Minute {
+				t.Fatalf("%v later, %d rows wait", time.Since(begin), late)
+			}
+		}
+	})
 }

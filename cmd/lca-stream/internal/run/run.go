@@ -22,7 +22,7 @@ func Command(p *app.Program) *cobra.Command {
 		Short: "Learn and whiten in one process",
 		Long: `Runs the learner and the transform in one process: records are whitened live with a metric that is
 learnt from the same topic. The two use groups of their own (source.group and <source.group>.learn), and the
-learner never waits for the transform. In a backlog, the transform waits until the rows have been learnt while
+learner never waits for the transform. In the first backlog, the transform waits until the rows have been learnt while
 the model knows fewer than 3,000, or with model.by always. With --from-history nothing is whitened at the first
 start of a model, and no row is skipped, until all records that are there have been learnt.
 

@@ -225,7 +225,7 @@ func (o *transforms) read(ctx context.Context, p source.Partition, positions *st
 		return src, nil
 	}
 	paced := &pacedSource{
-		Source: src, partition: p, learner: o.progress, idle: o.idle(), every: o.Config.Snapshot.Every, young: o.young,
+		Source: src, partition: p, learner: o.progress, idle: o.idle(), every: o.Config.Snapshot.Every, young: o.young, log: o.Log.With("stage", "transform"),
 		known: func() bool { return o.progress == nil && o.known(p) },
 	}
 	if o.progress == nil {
