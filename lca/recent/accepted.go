@@ -117,20 +117,23 @@ func (l *Learner) join(rows []float64, series []*Series) {
 		return
 	}
 	l.scorer.follow(l.newest, rows, series)
-	share := 1 / float64(l.joined+2)
+	share, most := 1/float64(l.joined+2), l.memory()+memory
 	l.weights = linalg.Resize(l.weights, len(series))
 	for i := range l.weights {
 		l.weights[i] = 1
 	}
-	l.rows.join(l.scorer.x, l.weights, share, &l.scorer.work)
+	l.rows.join(l.scorer.x, l.weights, share, most, &l.scorer.work)
 	for i, rows := range l.scorer.counts {
 		l.weights[i] = 1
 		if rows <= unlike {
 			l.weights[i] = 0
 		}
 	}
-	l.charts.join(l.scorer.z, l.weights, share, &l.scorer.work)
+	l.charts.join(l.scorer.z, l.weights, share, most, &l.scorer.work)
 }
+
+// memory is how many rows the moments stand for at most. Each series that has joined weighs as many as all others: these are to be forgotten no sooner for it.
+func (l *Learner) memory() float64 { return memory * float64(l.joined+1) }
 
 // owedRate is the share of what a series that has joined is owed that its next row gets.
 const owedRate = 0.01

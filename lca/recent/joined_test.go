@@ -95,3 +95,29 @@ func TestAcceptedStaysKnown(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinedForgetNothing holds that what is known of others has the same half-life, however many machines were accepted among them.
+func TestJoinedForgetNothing(t *testing.T) {
+	m := newMachines(20, 3, 4)
+	m.learn(700)
+	m.l.Settle()
+	m.moved[0] = 20
+	_, kept := m.learn(100)
+	for i := 0; i < 8; i += 2 { // of machines that are moved in the same column
+		m.moved[i] = 20
+		m.l.Accept([]Stretch{{State: &m.all[i], Rows: kept}}, Accepted, false)
+	}
+	m.learn(500)
+	forgotten := 0.
+	for range 20 {
+		m.learn(5)
+		sum := 0.
+		for _, w := range m.l.weights {
+			sum += w
+		}
+		forgotten += sum / m.l.charts.count
+	}
+	if most := 1.2 * 2000 / memory; forgotten > most {
+		t.Errorf("of what was known %.3g is forgotten in 2000 rows, and at most %.3g should be", forgotten, most)
+	}
+}

@@ -154,13 +154,13 @@ func (l *Learner) learn(rows []float64, series []*Series) {
 	for len(l.holds) < judged+n { // without an evaluator none is
 		l.holds = append(l.holds, false)
 	}
-	l.rows.add(l.scorer.x, l.weights, &l.scorer.work)
+	l.rows.add(l.scorer.x, l.weights, l.memory(), &l.scorer.work)
 	for i, rows := range l.scorer.counts {
 		if rows <= unlike {
 			l.weights[i] = 0
 		}
 	}
-	l.charts.add(l.scorer.z, l.weights, &l.scorer.work)
+	l.charts.add(l.scorer.z, l.weights, l.memory(), &l.scorer.work)
 	before := l.learnt
 	l.learnt += learnt
 	if l.learnt >= guardsAfter {
@@ -296,7 +296,7 @@ func (l *Learner) freeze() {
 // moments are exponentially weighted means and covariances of rows with weights.
 type moments struct {
 	mean, cov []float64 // p, p×p on and below the diagonal
-	count     float64   // rows that they stand for, at most memory; where settled, as many even if fewer came
+	count     float64   // rows that they stand for; where settled, as many even if fewer came
 	total     float64   // rows that came, by their weights
 
 	centre, centred, moved, units []float64
@@ -306,10 +306,10 @@ func newMoments(p int) moments {
 	return moments{mean: make([]float64, p), cov: make([]float64, p*p)}
 }
 
-// add lets rows have their share w of the moments (Chan, Golub, LeVeque 1979):
+// add lets rows have their share w of the moments, which stand for at most that number (Chan, Golub, LeVeque 1979):
 //
 //	C ← (1−w) C + w C_x + w(1−w)(μ_x−μ)(μ_x−μ)ᵀ,   μ ← μ + w(μ_x−μ)
-func (m *moments) add(rows, weights []float64, work *linalg.Workspace) {
+func (m *moments) add(rows, weights []float64, most float64, work *linalg.Workspace) {
 	p := len(m.mean)
 	sum := 0.
 	for _, w := range weights {
@@ -336,7 +336,7 @@ func (m *moments) add(rows, weights []float64, work *linalg.Workspace) {
 	for k := range m.centre {
 		m.centre[k] = m.mean[k] + m.centre[k]/sum
 	}
-	m.count, m.total = min(m.count+sum, max(memory, sum)), m.total+sum
+	m.count, m.total = min(m.count+sum, max(most, sum)), m.total+sum
 	w := sum / m.count
 	cross := float64(w * (1 - w))
 	m.moved = linalg.Resize(m.moved, p)
@@ -358,7 +358,7 @@ func (m *moments) add(rows, weights []float64, work *linalg.Workspace) {
 //	C ← C + w C_x + w(1−w)(μ_x−μ)(μ_x−μ)ᵀ,   μ ← μ + w(μ_x−μ)
 //
 // Where they are as far from each other as they please, T² of both is p in the mean if w = ½.
-func (m *moments) join(rows, weights []float64, w float64, work *linalg.Workspace) {
+func (m *moments) join(rows, weights []float64, w, most float64, work *linalg.Workspace) {
 	sum := 0.
 	for _, v := range weights {
 		sum += v
@@ -366,14 +366,14 @@ func (m *moments) join(rows, weights []float64, w float64, work *linalg.Workspac
 	if sum == 0 {
 		return
 	}
-	each := w * min(m.count/(1-w), memory) / sum
+	each := w * min(m.count/(1-w), most) / sum
 	for i := range weights {
 		weights[i] *= each
 	}
 	for k := range m.cov {
 		m.cov[k] /= 1 - w
 	}
-	m.add(rows, weights, work)
+	m.add(rows, weights, most, work)
 }
 
 // gaussian returns the distribution of the numbers from…to, shrunk towards the sphere in units of the scales:
