@@ -37,6 +37,8 @@ SCORES = {"last rows": (DENSITY, LAST), "row, `density`": (DENSITY, "lca_score")
 # As it is shipped, which is with the columns that it chooses by the train rows; and with all columns, as rivals have them.
 OURS = {f"lca-stream, {name}" + ", all columns" * every: (settings, column, every) for every in (False, True) for name, (settings, column) in SCORES.items()}
 FIGURES = ["ap", "auc", "vus_pr", "cpu"]
+EPISODES = ["faults", "met", "false", "others", "begun", "open", "rows"]
+BUDGET = "alarms.budget=1/2000 rows"
 CACHE = os.path.join(store.ROOT, "build", "quality", "board")
 PROGRAM = os.environ.get("LCA_STREAM", os.path.join(store.ROOT, "bin", "lca-stream"))
 
@@ -98,6 +100,14 @@ def judged(y, s, ordered):
     return {"ap": average_precision(y, s), "auc": area(y, s)} | ({"vus_pr": vus_pr(y, s)} if ordered else {})
 
 
+def judged_episodes(y, ids, own):
+    """What the episodes of test rows are worth, by what the program says of them: faults, those that are met, false episodes and others; and faults in which one
+    begins, or up to 60 rows before, rows in one, and all."""
+    begun = np.flatnonzero((ids != "") & (ids != np.append("", ids[:-1])))
+    return dict(zip(EPISODES, (own["faults"], own["met"], own["false_episodes"], own["episodes"] - own["false_episodes"],
+                               sum(bool(((begun >= a - 60) & (begun <= b)).any()) for a, b in stretches(y)), int((ids != "").sum()), len(y))))
+
+
 class Series:
     def __init__(self, path):
         self.path, self.name = path, os.path.basename(path)[:-len(".arrow")]
@@ -121,9 +131,12 @@ def ours(series, settings, column, every):
     rows, own, used = series.run[1]
     s = rows[column].to_numpy()[series.rows:]
     figures = judged(series.y, s, series.ordered) | {"cpu": cpu(used, series)}
-    if column == LAST and own["scored"] == len(series.y):
-        for f in ("ap", "auc"):
-            assert abs(own[f] - figures[f]) < 1e-6, (series.name, f, own[f], figures[f])
+    if column == LAST:
+        ids = rows["lca_episode"].cast("string").fill_null("").to_numpy(zero_copy_only=False)[series.rows:].astype(str)
+        figures |= judged_episodes(series.y, ids, own)
+        if own["scored"] == len(series.y):
+            for f in ("ap", "auc"):
+                assert abs(own[f] - figures[f]) < 1e-6, (series.name, f, own[f], figures[f])
     return figures
 
 
@@ -131,7 +144,7 @@ def backtest(series, settings, every):
     """The rows that come out, what is said of them, and the CPU seconds."""
     with tempfile.TemporaryDirectory() as d:
         out = os.path.join(d, "rows.arrow")
-        command = [PROGRAM, "backtest", series.path, "--until", str(series.rows), "--labels", "label", "--rows", out, "--json", "--time=", "--key=", "--set", "lca.preset=metric"]
+        command = [PROGRAM, "backtest", series.path, "--until", str(series.rows), "--labels", "label", "--rows", out, "--json", "--time=", "--key=", "--set", BUDGET]
         if every:
             command += ["--features", ",".join(series.columns)]
         with tempfile.TemporaryFile() as said, tempfile.TemporaryFile() as log:
@@ -211,7 +224,8 @@ def summary(all):
     rows = []
     for name, groups in all.items():
         for group, found in groups.items():
-            rows.append({"method": name, "group": group} | {f: store.spread([r[f] for r in found]) for f in FIGURES if f in found[0]})
+            rows.append({"method": name, "group": group} | {f: store.spread([r[f] for r in found]) for f in FIGURES if f in found[0]}
+                        | {f: sum(r[f] for r in found) for f in EPISODES if f in found[0]})
     return rows
 
 

@@ -112,9 +112,18 @@ def board_part(rows):
         body.append([f"**{m}**" if m.startswith("lca") else m, *shown])
     head = ["AP", *groups, "mean", "AUC", "VUS-PR", f"worst against {best}", "tables: AP", "AUC", "µs a row"]
     files = {r["group"]: r["ap"]["runs"] for r in rows}
-    return prose.BOARD.format(table=table(head, body), series=sum(files[g] for g in groups), tables=files[design.BOARD_TABLES],
+    return prose.BOARD.format(table=table(head, body), episodes=episodes_table(rows), series=sum(files[g] for g in groups), tables=files[design.BOARD_TABLES],
                               files=", ".join(f"{g} {files[g]}" for g in groups),
                               verdict="Mean AP: " + "; ".join(f"{m} {mean(m):.3f}" for m in columns if m.startswith("lca") and not m.endswith("columns")) + f"; {best}, the best fixed rival, {mean(best):.3f}.")
+
+
+def episodes_table(rows):
+    """What the episodes are worth, of all series."""
+    body = []
+    for m in dict.fromkeys(r["method"] for r in rows if "met" in r):
+        n = {f: sum(r[f] for r in rows if r["method"] == m and f in r) for f in ("faults", "met", "false", "others", "begun", "open", "rows")}
+        body.append([m, f"{n['met']} of {n['faults']}", str(n["false"]), f"{n['others'] / n['met']:.2f}", str(n["begun"]), f"{100 * n['open'] / n['rows']:.0f} %"])
+    return table(["", "faults met", "false episodes", "others per fault met", "faults in which one begins, or up to 60 rows before", "rows in an episode"], body)
 
 
 def valve_part(rows):
