@@ -234,7 +234,7 @@ func TestBacktestPageOfAnyRows(t *testing.T) {
 	for name, c := range map[string]struct{ rows, says string }{
 		"two columns":  {plain(1500, 2), "in 1500 rows, at a budget of 1/2000 rows."},
 		"many columns": {plain(700, 500), "a_column_with_quite_a_long_name_499"},
-		"wide rows":    {plain(1700, 193), "100 rows of 1700 rows were scored. No episodes are told: the last rows are scored with up to 192 columns"},
+		"wide rows":    {plain(800, 193), "100 rows of 800 rows were scored. No episodes are told: the last rows are scored with up to 192 columns"},
 		"few rows":     {plain(20, 3), "No row was scored: 20 rows of 3 columns make no model yet."},
 		"no times":     {plain(300, 3), "no column says when a row was"},
 		"dates, hours": {timed(func(at time.Time) string { return at.Format("02.01.2006;15:04:05") }), "in 25 hours (1500 rows), at a budget of 1/day."},
