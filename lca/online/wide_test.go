@@ -5,8 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/lca-stream/lca-stream/lca"
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca"
 )
 
 // TestWideRows holds that a stream of many columns has a model after 500 rows beyond one for each, and that from then on as many fresh rows have a small p as p

@@ -132,7 +132,7 @@ func (l *Learner) join(rows []float64, series []*Series) {
 	l.charts.join(l.scorer.z, l.weights, share, most, &l.scorer.work)
 }
 
-// memory is how many rows the moments stand for at most. Each series that has joined weighs as many as all others: these are to be forgotten no sooner for it.
+// memory is the largest number of rows that the moments stand for. Each series that has joined weighs as many as all others: these are to be forgotten no sooner for it.
 func (l *Learner) memory() float64 { return memory * float64(l.joined+1) }
 
 // owedRate is the share of what a series that has joined is owed that its next row gets.

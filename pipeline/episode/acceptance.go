@@ -63,13 +63,10 @@ func (a *Acceptance) Value() ([]byte, error) {
 
 // Millis are the times of From and To in ms since the epoch; 0: it is not known, or the episode is open.
 func (a *Acceptance) Millis() (from, to int64) {
-	if a.From.Time != nil {
-		from = a.From.Time.UnixMilli()
+	if a.To != nil {
+		to = a.To.Millis()
 	}
-	if a.To != nil && a.To.Time != nil {
-		to = a.To.Time.UnixMilli()
-	}
-	return from, to
+	return a.From.Millis(), to
 }
 
 // Reach is up to which offset of the partition a learner must have read to know the rows that are meant, where it ends at one now.

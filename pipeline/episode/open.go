@@ -69,11 +69,7 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 			o.Peak.P = &p
 		}
 	}
-	stamp := int64(0)
-	if at.Time != nil {
-		stamp = at.Time.UnixMilli()
-	}
-	o.Clock.Step(stamp)
+	o.Clock.Step(at.Millis())
 	switch {
 	case !is:
 		return Closed

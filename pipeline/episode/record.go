@@ -65,6 +65,14 @@ type Place struct {
 	Time   *time.Time `json:"time"`
 }
 
+// Millis is the time of a row in ms since the epoch; 0: it is not known.
+func (p *Place) Millis() int64 {
+	if p.Time == nil {
+		return 0
+	}
+	return p.Time.UnixMilli()
+}
+
 // Peak is the row with the highest score.
 type Peak struct {
 	Score  float64  `json:"score"`

@@ -61,11 +61,7 @@ func (t *Transform) accepted(one *heldSeries) {
 		t.series.close(one, episode.ModelReplaced)
 		return
 	}
-	from := int64(0)
-	if at := one.episode.From.Time; at != nil {
-		from = at.UnixMilli()
-	}
-	if reason := t.model.Model.Recent.AcceptedSince(one.turn, one.identity, from); reason != "" {
+	if reason := t.model.Model.Recent.AcceptedSince(one.turn, one.identity, one.episode.From.Millis()); reason != "" {
 		one.version = t.model.Version
 		t.series.close(one, reason)
 		one.Series = recent.Series{}

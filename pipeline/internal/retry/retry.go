@@ -1,4 +1,4 @@
-// Package retry is how long a loop waits before it tries again what has failed, and which errors end that: those that no retry can cure.
+// Package retry has the waits of a loop before it tries again what has failed, and tells the errors that no retry can cure.
 package retry
 
 import (

@@ -99,7 +99,8 @@ func (s *learning) learnAlone(ctx context.Context, warm *snapshot.Snapshot) erro
 	follower := make(chan struct{})
 	go func() {
 		defer close(follower)
-		follow := (&whitening{Process: s.Process, progress: newProgress(nil)}).follow()
+		follow := (&whitening{Process: s.Process}).follow()
+		follow.Learns = true
 		err := follow.Run(following)
 		switch {
 		case follow.Contested() != nil:

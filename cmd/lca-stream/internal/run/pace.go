@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -46,7 +47,7 @@ func (c committedAt) at(ctx context.Context, p source.Partition) (int64, <-chan 
 	return all[p].Next, nil
 }
 
-// progress is how far the learner of this process has come, by partition. What it has published up to there is on the snapshot topic.
+// progress holds the offset up to which the learner of this process has learnt each partition. What it has published up to there is on the snapshot topic.
 // With model.by the groups of learners and transforms may divide the partitions in different ways: another process may learn what is scored here.
 type progress struct {
 	elsewhere learnerAt // nil: all partitions are learnt here
@@ -64,9 +65,7 @@ func newProgress(elsewhere learnerAt) *progress {
 func (l *progress) learnt(next source.Offsets) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for p, at := range next {
-		l.next[p] = at
-	}
+	maps.Copy(l.next, next)
 	close(l.moved)
 	l.moved = make(chan struct{})
 }

@@ -21,10 +21,11 @@ func Command(p *app.Program) *cobra.Command {
 		Use:   "run",
 		Short: "Learn and whiten in one process",
 		Long: `Runs the learner and the transform in one process: records are whitened live with a metric that is
-learnt from the same topic. The two use groups of their own (source.group and <source.group>.learn), and the
-learner never waits for the transform. In the first backlog, the transform waits until the rows have been learnt while
-the model knows fewer than 3,000, or with model.by always. With --from-history nothing is whitened at the first
-start of a model, and no row is skipped, until all records that are there have been learnt.
+learnt from the same topic. The two use groups of their own (source.group and <source.group>.learn), and
+the learner never waits for the transform. In the first backlog, the transform waits until the rows have
+been learnt while the model knows fewer than 3,000, or with model.by always. With --from-history nothing
+is whitened at the first start of a model, and no row is skipped, until all records that are there have
+been learnt.
 
 The first start creates the topics that are missing, except the source, if the user may: otherwise someone
 who may runs topics init. A pipeline that has begun and misses a topic has lost it, and is not started.`,

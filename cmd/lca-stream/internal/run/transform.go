@@ -225,14 +225,16 @@ func (o *transforms) read(ctx context.Context, p source.Partition, positions *st
 		return src, nil
 	}
 	paced := &pacedSource{
-		Source: src, partition: p, learner: o.progress, idle: o.idle(), every: o.Config.Snapshot.Every, young: o.young, log: o.Log.With("stage", "transform"),
-		known: func() bool { return o.progress == nil && o.known(p) },
+		Source: src, partition: p, every: o.Config.Snapshot.Every, idle: o.idle(), young: o.young, log: o.Log.With("stage", "transform"),
+		behind:  func() int64 { at := src.Lag()[p]; return at.Stable - at.Next },
+		known:   func() bool { return o.known(p) },
+		catchUp: func(ctx context.Context) error { return o.catchUp(ctx, p) },
 	}
-	if o.progress == nil {
+	if o.progress != nil {
+		paced.learner = o.progress
+	} else {
 		paced.learner, paced.fresh = committedAt{o.Process}, pacePatience+2*paced.every
 	}
-	paced.behind = func() int64 { at := src.Lag()[p]; return at.Stable - at.Next }
-	paced.catchUp = func(ctx context.Context) error { return o.catchUp(ctx, p) }
 	return paced, nil
 }
 
