@@ -6,9 +6,9 @@ import (
 	"context"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"testing"
 
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/lca"
 )
 
@@ -54,16 +54,9 @@ func BenchmarkScorers(b *testing.B) {
 
 // cpuPerOp is a benchmark of processor time: other work on the machine hardly counts.
 func cpuPerOp(b *testing.B, do func()) {
-	used := func() int64 {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return u.Utime.Nano() + u.Stime.Nano()
-	}
-	before := used()
+	before := testtools.ProcessorTime(b)
 	for b.Loop() {
 		do()
 	}
-	b.ReportMetric(float64(used()-before)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(testtools.ProcessorTime(b)-before)/float64(b.N), "cpu-ns/op")
 }

@@ -11,6 +11,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/lca/online"
 )
 
@@ -40,11 +41,11 @@ func BenchmarkLearners(b *testing.B) {
 			}
 			var ours, python, bare []float64
 			for range rounds {
-				began := processTime(b)
+				began := testtools.ProcessorTime(b)
 				for i := range minibatches {
 					learn(i)
 				}
-				ours = append(ours, float64(minibatches*rows)/(processTime(b)-began).Seconds())
+				ours = append(ours, float64(minibatches*rows)/(testtools.ProcessorTime(b)-began).Seconds())
 				for _, guarded := range []bool{true, false} {
 					r := rival(b, "alone", map[string]any{"dim": dim, "rows": rows, "neighbours": neighbours, "file": path, "messages": minibatches, "guarded": guarded})
 					if rate := float64(minibatches*rows) / r.CPU; guarded {

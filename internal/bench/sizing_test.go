@@ -6,12 +6,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"syscall"
 	"testing"
-	"time"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/lca/online"
 )
 
@@ -57,22 +56,22 @@ func sizing(b *testing.B, d, n int) {
 		learn()
 	}
 	b.ResetTimer()
-	began := processTime(b)
+	began := testtools.ProcessorTime(b)
 	for range b.N {
 		learn()
 	}
-	b.ReportMetric(float64(rows*b.N)/(processTime(b)-began).Seconds(), "learnt/cpu-s")
+	b.ReportMetric(float64(rows*b.N)/(testtools.ProcessorTime(b)-began).Seconds(), "learnt/cpu-s")
 	b.StopTimer()
 	m, err := l.Model()
 	if err != nil {
 		b.Fatal(err)
 	}
 	scorer, y, score := m.NewScorer(), make([]float32, rows*d), make([]float32, rows)
-	began = processTime(b)
+	began = testtools.ProcessorTime(b)
 	for range b.N {
 		scorer.Score(y, score, x.RawMatrix().Data, rows)
 	}
-	b.ReportMetric(float64(rows*b.N)/(processTime(b)-began).Seconds(), "scored/cpu-s")
+	b.ReportMetric(float64(rows*b.N)/(testtools.ProcessorTime(b)-began).Seconds(), "scored/cpu-s")
 	state, err := l.AppendBinary(nil)
 	if err != nil {
 		b.Fatal(err)
@@ -81,16 +80,6 @@ func sizing(b *testing.B, d, n int) {
 	b.ReportMetric(float64(heap()-before)/1e6, "heap-MB")
 	runtime.KeepAlive(l)
 	runtime.KeepAlive(scorer)
-}
-
-// processTime is the processor time of this process: wall time says little on a machine that others use.
-func processTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func heap() uint64 {

@@ -249,6 +249,16 @@ func Spark(t testing.TB) string {
 	return found[0]
 }
 
+// ProcessorTime is the processor time that this process has had, the garbage collector's included: wall time says little on a machine that others use.
+func ProcessorTime(t testing.TB) time.Duration {
+	t.Helper()
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
 // PeakMiB is the largest resident size that a running process has had, on Linux. The Maxrss of a process that has ended is no
 // measure of it: it counts the program that started it, too, because the kernel keeps that maximum across exec.
 func PeakMiB(t testing.TB, pid int) int {

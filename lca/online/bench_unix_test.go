@@ -9,12 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/lca"
 )
 
@@ -42,12 +42,12 @@ func BenchmarkLearn(b *testing.B) {
 				learn(i)
 			}
 			b.ReportAllocs()
-			began := processTime(b)
+			began := testtools.ProcessorTime(b)
 			b.ResetTimer()
 			for i := range b.N {
 				learn(i)
 			}
-			b.ReportMetric(float64(rows*b.N)/(processTime(b)-began).Seconds(), "rows/cpu-s")
+			b.ReportMetric(float64(rows*b.N)/(testtools.ProcessorTime(b)-began).Seconds(), "rows/cpu-s")
 		})
 	}
 }
@@ -70,11 +70,11 @@ func BenchmarkChoice(b *testing.B) {
 				if _, err := l.Learn(mat.NewDense(len(x)/dim, dim, x), nil, nil); err != nil {
 					b.Fatal(err)
 				}
-				began := processTime(b)
+				began := testtools.ProcessorTime(b)
 				for b.Loop() {
 					newContest(l).run(b.Context())
 				}
-				b.ReportMetric((processTime(b)-began).Seconds()/float64(b.N), "cpu-s/choice")
+				b.ReportMetric((testtools.ProcessorTime(b)-began).Seconds()/float64(b.N), "cpu-s/choice")
 			})
 		}
 	}
@@ -101,16 +101,16 @@ func BenchmarkFreeze(b *testing.B) {
 			}
 			var freeze, rest time.Duration
 			for range b.N {
-				began := processTime(b)
+				began := testtools.ProcessorTime(b)
 				f, err := l.Freeze()
 				if err != nil {
 					b.Fatal(err)
 				}
-				frozen := processTime(b)
+				frozen := testtools.ProcessorTime(b)
 				if _, err := f.Model(); err != nil {
 					b.Fatal(err)
 				}
-				freeze, rest = freeze+frozen-began, rest+processTime(b)-frozen
+				freeze, rest = freeze+frozen-began, rest+testtools.ProcessorTime(b)-frozen
 			}
 			b.ReportMetric(freeze.Seconds()*1e3/float64(b.N), "freeze-ms")
 			b.ReportMetric(rest.Seconds()*1e3/float64(b.N), "model-ms")
@@ -135,14 +135,14 @@ func BenchmarkGrowth(b *testing.B) {
 		var began time.Duration
 		for i := range before/rows + minibatches {
 			if i == before/rows {
-				began = processTime(b)
+				began = testtools.ProcessorTime(b)
 			}
 			at := i % blocks * rows * dim
 			if _, err := l.Learn(mat.NewDense(rows, dim, x[at:at+rows*dim]), nil, nil); err != nil {
 				b.Fatal(err)
 			}
 		}
-		return (processTime(b) - began) / time.Duration(minibatches)
+		return (testtools.ProcessorTime(b) - began) / time.Duration(minibatches)
 	}
 	for _, before := range []int{100_000, 1_000_000, 5_000_000} {
 		t := cost(16, 256, 256, before, 400)
@@ -172,17 +172,6 @@ func BenchmarkGrowth(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-}
-
-// processTime is the processor time of the process, the collector's included: wall time says little on
-// a machine that others use too.
-func processTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func clusters(rows, dim int) (x []float64, side []int) {

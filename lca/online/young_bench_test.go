@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/lca"
 )
 
@@ -27,29 +28,29 @@ func BenchmarkYoung(b *testing.B) {
 		}
 		l.Return(&shared)
 		for i := 0; i < rows; i += minibatch {
-			began := processTime(b)
+			began := testtools.ProcessorTime(b)
 			l.Borrow(&shared)
 			if _, err := l.Learn(mat.NewDense(minibatch, dim, x[i*dim:(i+minibatch)*dim]), sequence(i, minibatch), nil); err != nil {
 				b.Fatal(err)
 			}
 			l.Return(&shared)
-			if took := processTime(b) - began; i < 200 {
+			if took := testtools.ProcessorTime(b) - began; i < 200 {
 				fit += took
 			} else {
 				later += took
 			}
 		}
 		l.Borrow(&shared)
-		began := processTime(b)
+		began := testtools.ProcessorTime(b)
 		if _, err := l.Model(); err != nil {
 			b.Fatal(err)
 		}
-		published += processTime(b) - began
-		began = processTime(b)
+		published += testtools.ProcessorTime(b) - began
+		began = testtools.ProcessorTime(b)
 		if _, err := l.AppendBinary(nil); err != nil {
 			b.Fatal(err)
 		}
-		saved += processTime(b) - began
+		saved += testtools.ProcessorTime(b) - began
 		l.Return(&shared)
 	}
 	each := func(d time.Duration, times int) float64 { return d.Seconds() * 1e6 / float64(b.N*times) }

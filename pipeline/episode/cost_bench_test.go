@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"testing"
+	"time"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
@@ -45,13 +46,13 @@ func BenchmarkCost(b *testing.B) {
 				var cause *recent.Cause
 				all := slices.Repeat([]*recent.Series{&series}, rows)
 				score, lasts := make([]float32, rows), make([]float64, rows)
-				var rowTime, lastTime int64
+				var rowTime, lastTime time.Duration
 				for b.Loop() {
-					start := used(b)
+					start := testtools.ProcessorTime(b)
 					for t := range turns {
 						row.Score(nil, score, fresh[t*rows*d:][:rows*d], rows)
 					}
-					middle := used(b)
+					middle := testtools.ProcessorTime(b)
 					for t := range turns {
 						last.Score(e, lasts, fresh[t*rows*d:][:rows*d], all)
 						for i, s := range lasts {
@@ -59,7 +60,7 @@ func BenchmarkCost(b *testing.B) {
 							cause = last.Account(e, i, &series, open.Watch.Open, cause)
 						}
 					}
-					rowTime, lastTime = rowTime+middle-start, lastTime+used(b)-middle
+					rowTime, lastTime = rowTime+middle-start, lastTime+testtools.ProcessorTime(b)-middle
 				}
 				n := float64(b.N * rows * turns)
 				b.ReportMetric(float64(m.Parzen()), "kernel-directions")
@@ -88,13 +89,4 @@ func clusters(n, d int) []float64 {
 		}
 	}
 	return x
-}
-
-// used is the processor time of the process in ns.
-func used(b *testing.B) int64 {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }

@@ -6,13 +6,13 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 	"github.com/apache/arrow/go/v15/arrow/array"
 
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -58,8 +58,8 @@ func BenchmarkKeyedLearn(b *testing.B) {
 					batch.Messages[i].Offset = n*messages + int64(i)
 					renew(r, batch.Messages[i].Record)
 				}
-				before := cpuSoFar(b)
-				defer func() { used += cpuSoFar(b) - before }()
+				before := testtools.ProcessorTime(b)
+				defer func() { used += testtools.ProcessorTime(b) - before }()
 				batch.Claim.Next = source.Offsets{keyedPartition: (n + 1) * messages}
 				work, err := stage.Do(b.Context(), batch)
 				if err != nil {
@@ -170,13 +170,4 @@ func grownLearner(b *testing.B, w *world, keys int, keyed bool, memory int64) pi
 		b.Fatal(err)
 	}
 	return stage
-}
-
-// cpuSoFar is the processor time that the process has used: other work on the machine does not count.
-func cpuSoFar(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }

@@ -5,12 +5,12 @@ package transform
 import (
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 	"time"
 
 	"gonum.org/v1/gonum/mat"
 
+	"github.com/lca-stream/lca-stream/internal/testtools"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/pipeline"
@@ -72,7 +72,7 @@ func BenchmarkKeyedTransform(b *testing.B) {
 				}
 				stage.Kept()
 			}
-			n, before := 0, cpuTime(b)
+			n, before := 0, testtools.ProcessorTime(b)
 			for b.Loop() {
 				if _, err := stage.Do(b.Context(), batches[n%len(batches)]); err != nil {
 					b.Fatal(err)
@@ -80,7 +80,7 @@ func BenchmarkKeyedTransform(b *testing.B) {
 				stage.Kept()
 				n++
 			}
-			b.ReportMetric(float64(cpuTime(b)-before)/float64(n*messages), "cpu-ns/row")
+			b.ReportMetric(float64(testtools.ProcessorTime(b)-before)/float64(n*messages), "cpu-ns/row")
 		})
 	}
 	several := func(key func() uint64) (all []source.Batch) {
@@ -109,15 +109,6 @@ func BenchmarkKeyedTransform(b *testing.B) {
 		counts := heldBy(fleet)
 		b.Logf("%s: %s", name, counts)
 	}
-}
-
-// cpuTime is the processor time that the process has used: other work on the machine does not count.
-func cpuTime(b *testing.B) time.Duration {
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 func heldBy(k *models.KeyedModels) string {

@@ -5,9 +5,9 @@ package config
 import (
 	"fmt"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/lca-stream/lca-stream/internal/testtools"
 )
 
 // As many features as a file holds are read in about the time that the file takes: four times as many in four times as long, in one line as in many.
@@ -27,11 +27,11 @@ func TestManyFeatures(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			few, many := doc(20_000), doc(80_000)
-			began := processorTime(t)
+			began := testtools.ProcessorTime(t)
 			_, _ = load(few, nil)
-			between := processorTime(t)
+			between := testtools.ProcessorTime(t)
 			_, err := load(many, nil)
-			if once, again := between-began, processorTime(t)-between; again > 9*once {
+			if once, again := between-began, testtools.ProcessorTime(t)-between; again > 9*once {
 				t.Errorf("%v, and %v of four times as many", once, again)
 			}
 			if err != nil && !strings.Contains(err.Error(), "checkpoint") {
@@ -39,14 +39,4 @@ func TestManyFeatures(t *testing.T) {
 			}
 		})
 	}
-}
-
-// processorTime is what this process has had: other processes do not count.
-func processorTime(t *testing.T) time.Duration {
-	t.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
