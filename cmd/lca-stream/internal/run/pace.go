@@ -20,10 +20,10 @@ import (
 // It does not wait for long where the learner does not move: there may be none.
 
 const (
-	backlogRecords = 1000             // up to the end of the partition, with those of the batch
-	matureRows     = 3000             // that a model has learnt: it changes little from here on
-	pacePatience   = 15 * time.Second // with a learner that does not move: two that start together are that far apart at most
-	paceLook       = time.Second      // between two looks at how far it is
+	backlogRows  = 1000             // up to the end of the partition, with those of the batch
+	matureRows   = 3000             // that a model has learnt: it changes little from here on
+	pacePatience = 15 * time.Second // with a learner that does not move: two that start together are that far apart at most
+	paceLook     = time.Second      // between two looks at how far it is
 )
 
 // learnerAt says how far a learner is in a partition; -1: it has not begun. moved is closed at its next move; nil: that is not known, because the learner is in
@@ -184,8 +184,11 @@ func (s *pacedSource) waits(ctx context.Context, b *source.Batch) bool {
 		return false
 	}
 	first := b.Messages[0]
-	if behind := s.behind(); s.end == 0 && behind+int64(len(b.Messages)) >= backlogRecords {
-		s.end = b.Claim.Next[s.partition] + behind
+	if s.end == 0 {
+		behind, messages := s.behind(), int64(len(b.Messages))
+		if each := max(b.Rows()/messages, 1); (behind+messages)*each >= backlogRows {
+			s.end = b.Claim.Next[s.partition] + behind
+		}
 	}
 	if first.Offset >= s.end || time.Since(first.Time) < s.fresh || !s.young() {
 		return false
@@ -207,6 +210,9 @@ func (s *pacedSource) await(ctx context.Context, until time.Time) (done bool, er
 		at, moved := s.learner.at(ctx, s.partition)
 		if at >= s.pending.Claim.Next[s.partition] {
 			return true, s.catchUp(ctx)
+		}
+		if !s.young() { // it has come to know enough meanwhile
+			return true, nil
 		}
 		now, patience := time.Now(), pacePatience
 		if moved == nil {

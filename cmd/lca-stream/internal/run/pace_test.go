@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/apache/arrow/go/v15/arrow"
+	"github.com/apache/arrow/go/v15/arrow/array"
+
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -15,6 +18,7 @@ import (
 type numbered struct {
 	partition source.Partition
 	next, end int64
+	record    arrow.Record // of each message; nil: it is a row of its own
 }
 
 func (s *numbered) Read(ctx context.Context) (source.Batch, error) {
@@ -24,7 +28,7 @@ func (s *numbered) Read(ctx context.Context) (source.Batch, error) {
 	}
 	b := source.Batch{}
 	for range 10 {
-		b.Messages = append(b.Messages, source.Message{Partition: s.partition, Offset: s.next})
+		b.Messages = append(b.Messages, source.Message{Partition: s.partition, Offset: s.next, Record: s.record})
 		s.next++
 	}
 	b.Claim.Next = source.Offsets{s.partition: s.next}
@@ -61,7 +65,7 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
-				pace, learns, reads := newProgress(nil), &numbered{p, 0, c.end}, &numbered{p, 0, c.end}
+				pace, learns, reads := newProgress(nil), &numbered{p, 0, c.end, nil}, &numbered{p, 0, c.end, nil}
 				if c.learns > 0 {
 					go func() {
 						src := pace.of(learns, source.Offsets{p: 0})
@@ -114,7 +118,7 @@ func TestTransformDoesNotOutrunTheLearner(t *testing.T) {
 func TestPacedSourceBetween(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, pace := source.Partition{Topic: "t"}, newProgress(nil)
-		reads := &numbered{p, 0, 3000}
+		reads := &numbered{p, 0, 3000, nil}
 		s := &pacedSource{
 			Source: reads, partition: p, learner: pace, log: slog.New(slog.DiscardHandler), idle: 3 * time.Second,
 			behind: func() int64 { return 2000 }, young: func() bool { return true }, catchUp: func(context.Context) error { return nil },
@@ -146,13 +150,44 @@ func TestPacedSourceBetween(t *testing.T) {
 	})
 }
 
+// Messages of many rows are a backlog of rows. One waits no longer when the model has come to know enough meanwhile.
+func TestPaceOfLargeMessages(t *testing.T) {
+	rows := array.NewRecord(arrow.NewSchema(nil, nil), nil, 100)
+	defer rows.Release()
+	synctest.Test(t, func(t *testing.T) {
+		p, pace, begin := source.Partition{Topic: "t"}, newProgress(nil), time.Now()
+		reads := &numbered{p, 0, 200, rows}
+		s := &pacedSource{
+			Source: reads, partition: p, learner: pace, log: slog.New(slog.DiscardHandler), idle: time.Hour, known: func() bool { return false },
+			behind: func() int64 { return reads.end - reads.next }, young: func() bool { return time.Since(begin) < 14*time.Second }, catchUp: func(context.Context) error { return nil },
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() {
+			for at := int64(0); ctx.Err() == nil; at++ { // a message a second
+				pace.learnt(source.Offsets{p: at})
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Second):
+				}
+			}
+		}()
+		for _, want := range []time.Duration{10 * time.Second, 14 * time.Second, 14 * time.Second} {
+			b, err := s.Read(ctx)
+			if took := time.Since(begin); err != nil || len(b.Messages) != 10 || took < want || took > want+time.Second {
+				t.Fatalf("%d messages after %v, %v; want 10 after %v", len(b.Messages), took, err, want)
+			}
+		}
+	})
+}
+
 // A model that another pipeline has learnt, which says nothing of how far it is, is not waited for; one that is not there yet is, for a while.
 func TestPaceWithoutALearner(t *testing.T) {
 	for _, known := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			p, begin := source.Partition{Topic: "t"}, time.Now()
 			s := &pacedSource{
-				Source: &numbered{p, 0, 3000}, partition: p, learner: never{}, log: slog.New(slog.DiscardHandler), every: time.Hour, idle: time.Minute,
+				Source: &numbered{p, 0, 3000, nil}, partition: p, learner: never{}, log: slog.New(slog.DiscardHandler), every: time.Hour, idle: time.Minute,
 				behind: func() int64 { return 2000 }, young: func() bool { return true }, known: func() bool { return known },
 			}
 			for range 3 {
@@ -260,7 +295,7 @@ func TestPaceOfALiveStream(t *testing.T) {
 func TestProgressOfAPartitionThatIsGone(t *testing.T) {
 	p := source.Partition{Topic: "t"}
 	l := newProgress(&live{begin: time.Now().Add(-time.Minute), backlog: 2000})
-	src := l.of(&numbered{p, 100, 3000}, source.Offsets{p: 100})
+	src := l.of(&numbered{p, 100, 3000, nil}, source.Offsets{p: 100})
 	if at, moved := l.at(t.Context(), p); at != 100 || moved == nil {
 		t.Errorf("%d here", at)
 	}
