@@ -46,11 +46,15 @@ func BenchmarkCost(b *testing.B) {
 				var cause *recent.Cause
 				all := slices.Repeat([]*recent.Series{&series}, rows)
 				score, lasts := make([]float32, rows), make([]float64, rows)
-				var rowTime, lastTime time.Duration
+				var rowTime, scoreTime, lastTime time.Duration
 				for b.Loop() {
 					start := testtools.ProcessorTime(b)
 					for t := range turns {
 						row.Score(nil, score, fresh[t*rows*d:][:rows*d], rows)
+					}
+					scored := testtools.ProcessorTime(b)
+					for t := range turns {
+						last.Score(e, lasts, fresh[t*rows*d:][:rows*d], all)
 					}
 					middle := testtools.ProcessorTime(b)
 					for t := range turns {
@@ -60,11 +64,13 @@ func BenchmarkCost(b *testing.B) {
 							cause = last.Account(e, i, &series, open.Watch.Open, cause)
 						}
 					}
-					rowTime, lastTime = rowTime+middle-start, lastTime+testtools.ProcessorTime(b)-middle
+					rowTime, scoreTime, lastTime = rowTime+scored-start, scoreTime+middle-scored, lastTime+testtools.ProcessorTime(b)-middle
 				}
 				n := float64(b.N * rows * turns)
 				b.ReportMetric(float64(m.Parzen()), "kernel-directions")
 				b.ReportMetric(float64(rowTime)/n, "row-ns")
+				b.ReportMetric(float64(scoreTime)/n, "score-ns")
+				b.ReportMetric(float64(scoreTime)/float64(rowTime), "score/row")
 				b.ReportMetric(float64(lastTime)/n, "last-ns")
 				b.ReportMetric(float64(lastTime)/float64(rowTime), "last/row")
 			})
