@@ -41,8 +41,8 @@ type simWorld struct {
 	learnFirst bool // transforms are started when there is a model
 	byName     bool // brokers before Kafka 3.1: fetches do not ask for a topic by its id
 	classic    bool // the group coordinator is that of brokers before 4.0
-	chooses    bool // the learner compares forms of its model: much work, so few worlds do
-	taking     string
+	simLearner
+	taking string
 
 	states bool        // transforms score the last rows of series
 	series modelkey.By // … which are these
@@ -59,7 +59,7 @@ var simHappenings = []string{
 	"kill", "freeze", "failed", "lost answer", "long pause", "fenced", "transform ended", "learn ended", "stopped",
 	"aborted input", "foreign transaction", "hanging transaction", "compaction", "election", "retention", "partition added",
 	"retention of unread records", "topic recreated", "offsets expired", "log truncated", "offsets late", "offsets forgotten", "offsets shown early", "offsets dropped", "models late", "metadata late", "checkpoint of a newer binary",
-	transform.AlarmDrift, transform.AlarmReturned, "score of the last rows", episode.Opened, "part of a batch", "command", "fact",
+	transform.AlarmDrift, transform.AlarmReturned, "score of the last rows", "young version", episode.Opened, "part of a batch", "command", "fact",
 }
 
 func drawWorld(r *rand.Rand) simWorld {

@@ -100,11 +100,20 @@ func (s *sim) decoded(at source.Partition, offset int64, e *simEntry) source.Mes
 	return m
 }
 
-func (w *simWorld) learner() online.Config {
+// simLearner is what a world chooses of its learner.
+type simLearner struct {
+	chooses bool // it compares forms of its model: much work, so few worlds do
+	late    bool // its first versions are young
+}
+
+func (w simLearner) learner() online.Config {
 	c := online.DefaultConfig(1)
 	c.Neighbours, c.Minibatch, c.WarmupRows, c.DriftRows, c.Precision = 30, 4, 20, 20, lca.Float64
 	if !w.chooses {
 		c.Kind = lca.KindLCAGauss
+	}
+	if w.late {
+		c.WarmupRows = 140
 	}
 	return c
 }

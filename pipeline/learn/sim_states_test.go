@@ -36,6 +36,7 @@ func (w *simWorld) drawStates(seed uint64, mistake string) {
 		return
 	}
 	w.states = true
+	w.late = r.IntN(3) == 0 && !own
 	w.link = []int{0, 1, 4000}[r.IntN(3)]
 	w.series = []modelkey.By{{}, {}, {Place: modelkey.Key}}[r.IntN(3)]
 }

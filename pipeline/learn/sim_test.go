@@ -115,7 +115,7 @@ func firstDifference(a, b []string) string {
 }
 
 // simulate runs one seed and reports what it leaves behind.
-func simulate(t *testing.T, seed uint64, undisturbed map[bool]*oracle) *sim {
+func simulate(t *testing.T, seed uint64, undisturbed map[simLearner]*oracle) *sim {
 	s := execute(t, seed, undisturbed, "")
 	if len(s.broken) > 0 {
 		last := s.trace[max(0, len(s.trace)-60):]
@@ -126,7 +126,7 @@ func simulate(t *testing.T, seed uint64, undisturbed map[bool]*oracle) *sim {
 }
 
 // execute runs one seed, perhaps of a world with a mistake in it, and checks the outcome.
-func execute(t *testing.T, seed uint64, undisturbed map[bool]*oracle, mistake string) (s *sim) {
+func execute(t *testing.T, seed uint64, undisturbed map[simLearner]*oracle, mistake string) (s *sim) {
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 18))
 		w := drawWorld(random)
