@@ -153,6 +153,7 @@ type keyedRun struct {
 	topicID      string
 	marks        bool // start markers are renewed
 	invalid      reject.OnInvalid
+	acceptSpan   int64           // of the learner; 0: its rows count
 	commands     []sink.Message  // about episodes
 	accepted     map[string]bool // models, by id, with an episode that was accepted: they know of that
 }
@@ -162,6 +163,9 @@ func (w *world) keyedStage(r keyedRun) *KeyedLearn {
 	c.Neighbours, c.Minibatch, c.WarmupRows, c.Precision = 40, 8, 24, lca.Float64
 	if r.soon {
 		c.Neighbours, c.Minibatch, c.WarmupRows = 12, 4, 12
+	}
+	if r.acceptSpan > 0 {
+		c.AcceptRows, c.AcceptSpan = 1_000_000, r.acceptSpan
 	}
 	saved := *w.readBack(source.Partition{Topic: "checkpoints", ID: w.fleet.ID})
 	saved.TopicID = func(context.Context) (string, error) { return r.topicID, nil }

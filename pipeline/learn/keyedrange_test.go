@@ -1,13 +1,19 @@
 package learn
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 	"testing"
+	"time"
 
+	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/pipeline/internal/fixtures"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/source"
 )
 
@@ -79,6 +85,63 @@ func TestKeyedRange(t *testing.T) {
 			}
 			if once := rounds == 1; once != (memory == 1<<30) || memory == 1 && rounds != len(want) {
 				t.Errorf("%s, %d bytes: %d readings of %d models", text, memory, rounds, len(want))
+			}
+		}
+	}
+}
+
+// What is learnt of a range is what the live learner has learnt of it, by source.on_invalid and by the stamps of the messages, too: a change is accepted after as
+// long.
+func TestRangeIsTheLiveLearner(t *testing.T) {
+	rows := fleet(12, 3, 6000)
+	for i := range rows {
+		rows[i].at = int64(i/35+1) * time.Minute.Milliseconds()
+		if rows[i].key == rows[0].key && i > len(rows)/2 {
+			rows[i].a += 40
+		}
+	}
+	for _, by := range fleetPlaces {
+		for _, invalid := range []reject.OnInvalid{reject.NullRow, reject.RejectRow, reject.ImputeRow} {
+			r := keyedRun{by: by, columns: []string{"a", "b"}, clock: func() time.Time { return time.UnixMilli(0) }, memory: 1 << 30, snapshotRows: 1 << 40, step: 20, invalid: invalid, acceptSpan: 30 * time.Minute.Milliseconds()}
+			w := newWorld()
+			w.fleetMessages(by, rows)
+			live := w.learnFleet(t, r)
+			var scratch online.Scratch
+			k := &KeyedRange{
+				By: by, Base: "fleet/a", Memory: 1 << 30, Columns: r.columns, Log: fixtures.Quiet(), Part: func(p source.Partition) int32 { return p.ID }, OnInvalid: invalid,
+				Begin: func(id string, _ source.Partition) (RangeModel, error) {
+					c := live.LearnConfig
+					c.ModelID, c.Stats, c.Alarms, c.SnapshotEvery, c.CheckpointEvery = id, stats.NewStats(), transform.Alarms{}, 0, 0
+					return NewLearnRange(c, &scratch), nil
+				},
+			}
+			src := &memorySource{w: w, next: source.Offsets{keyedPartition: 0}, step: 30}
+			for {
+				b, err := src.Read(t.Context())
+				if errors.Is(err, source.ErrEnd) {
+					break
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := k.Do(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+			}
+			saved := w.keyedCheckpoints(t, r)
+			for _, key := range k.Models() {
+				one := key.Model.(*LearnRange).one
+				got, err := one.learner.AppendBinary(nil)
+				want := saved[key.place.value]
+				if err != nil || want == nil || !bytes.Equal(got, want.Learner) {
+					t.Errorf("%v, %v: %s has learnt otherwise: %v", by, invalid, key.ID, err)
+				}
+			}
+			never := newWorld()
+			never.fleetMessages(by, rows)
+			r.acceptSpan *= 1000
+			if never.learnFleet(t, r); reflect.DeepEqual(never.keyedCheckpoints(t, r), saved) {
+				t.Errorf("%v, %v: nothing was accepted: this proves too little", by, invalid)
 			}
 		}
 	}

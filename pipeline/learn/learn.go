@@ -307,7 +307,7 @@ func (l *Learn) message(ctx context.Context, m *source.Message) error {
 		}
 	}
 	l.rows.KeepMissing = l.fills()
-	if bad := l.read(&l.features, &l.rows, m); bad != nil {
+	if bad := readable(l.OnInvalid, &l.features, &l.rows, m); bad != nil {
 		return l.reject(m, bad)
 	}
 	if l.Rejects != nil {

@@ -35,6 +35,8 @@ type KeyedRange struct {
 	Log     *slog.Logger
 	Facts   map[string]*Facts // what was accepted, by id of the model
 
+	OnInvalid reject.OnInvalid // source.on_invalid, as KeyedLearn applies it: reject.RejectRow and reject.ImputeRow; under the others such rows are left out
+
 	NoKey    uint64   // rows without a value
 	Unusable Unusable // messages that no model can be said of
 
@@ -57,8 +59,8 @@ type KeyedRange struct {
 type RangeModel interface {
 	// Features says what the rows have; it is called once, before the first rows.
 	Features(names []string) error
-	// Take takes rows with their identities.
-	Take(ctx context.Context, x []float64, ids []uint64) error
+	// Take takes rows with their identities, and the stamp of their message. With reject.ImputeRow they may have NaN for nulls.
+	Take(ctx context.Context, x []float64, ids []uint64, stamp int64) error
 	// Bytes is the memory that the model takes.
 	Bytes() int64
 	// Accept lets what was held be learnt.
@@ -90,6 +92,7 @@ type RangeKey struct {
 	x       []float64
 	ids     []uint64
 	n       int // rows of a message, usable or not
+	valid   int // … that are usable
 }
 
 // aroundKey is about how much memory a value takes without its rows.
@@ -142,6 +145,12 @@ func (k *KeyedRange) byColumn(ctx context.Context, m *source.Message) error {
 		return nil
 	}
 	defer values.Release()
+	for row := 0; k.OnInvalid == reject.RejectRow && row < values.Len(); row++ {
+		if _, ok := values.At(row); !ok {
+			k.unusable(reject.Bad(m, reject.ReasonNoKey, rowError(row, errNoKey)))
+			return nil
+		}
+	}
 	of, known := map[string]*RangeKey{}, false
 	k.touched = k.touched[:0]
 	for row := range values.Len() {
@@ -242,11 +251,12 @@ func (k *KeyedRange) give(ctx context.Context, m *source.Message, touched []*Ran
 			plans = append(plans, t.plan)
 		}
 	}
+	k.rows.KeepMissing = k.OnInvalid == reject.ImputeRow
 	for _, plan := range plans {
-		if err := reject.Readable(plan, &k.rows, m.Record); err != nil {
+		if bad := readable(k.OnInvalid, plan, &k.rows, m); bad != nil {
 			for _, t := range touched {
 				if t.plan == plan {
-					t.Unusable.record(encode.Refused(m, err))
+					t.Unusable.record(bad)
 				}
 			}
 			continue
@@ -256,7 +266,7 @@ func (k *KeyedRange) give(ctx context.Context, m *source.Message, touched []*Ran
 				t.Unusable.read(plan, m.Record)
 			}
 		}
-		err := reject.EachSlice(plan, &k.rows, m.Record, func(first int) error { return k.slice(ctx, plan, touched, first, of) })
+		err := reject.EachSlice(plan, &k.rows, m.Record, func(first int) error { return k.slice(ctx, plan, touched, m.Stamp(), first, of) })
 		if err != nil {
 			return err
 		}
@@ -291,7 +301,7 @@ func (k *KeyedRange) choose(t *RangeKey, m *source.Message) error {
 }
 
 // slice gives the rows of a slice of a message, which begins at row first, to the models of a plan.
-func (k *KeyedRange) slice(ctx context.Context, plan *minibatch.Features, touched []*RangeKey, first int, of func(row int) *RangeKey) error {
+func (k *KeyedRange) slice(ctx context.Context, plan *minibatch.Features, touched []*RangeKey, stamp int64, first int, of func(row int) *RangeKey) error {
 	id := minibatch.NewRowIDs("", 0)
 	for i, reason := range k.rows.Invalid {
 		t := of(first + i)
@@ -302,6 +312,9 @@ func (k *KeyedRange) slice(ctx context.Context, plan *minibatch.Features, touche
 			t.x, t.ids, k.x, k.ids = k.x[:0], k.ids[:0], nil, nil
 		}
 		if reason == minibatch.ReasonNone {
+			t.valid++
+		}
+		if reason == minibatch.ReasonNone || k.rows.Missing(i) > 0 {
 			t.x = append(t.x, k.rows.X[i*k.rows.Dim:(i+1)*k.rows.Dim]...)
 			t.ids = append(t.ids, id.ID(0, t.ordinal))
 		}
@@ -312,16 +325,16 @@ func (k *KeyedRange) slice(ctx context.Context, plan *minibatch.Features, touche
 		if t.n == 0 || t.plan != plan {
 			continue
 		}
-		t.Unusable.rows(t.n, len(t.ids))
-		t.Rows += uint64(len(t.ids))
+		t.Unusable.rows(t.n, t.valid)
+		t.Rows += uint64(t.valid)
 		if t.Model != nil { // it has not given way just now
-			if err := t.Model.Take(ctx, t.x, t.ids); err != nil {
+			if err := t.Model.Take(ctx, t.x, t.ids, stamp); err != nil {
 				return err
 			}
 			k.weigh(t)
 		}
 		k.x, k.ids = t.x, t.ids // for another one
-		t.x, t.ids, t.n = nil, nil, 0
+		t.x, t.ids, t.n, t.valid = nil, nil, 0, 0
 	}
 	return nil
 }

@@ -196,10 +196,15 @@ func (r *LearnRange) Features(names []string) error {
 }
 
 // Take learns rows.
-func (r *LearnRange) Take(ctx context.Context, x []float64, ids []uint64) error {
+func (r *LearnRange) Take(ctx context.Context, x []float64, ids []uint64, stamp int64) error {
 	r.one.learner.Borrow(r.scratch)
 	defer r.one.learner.Return(r.scratch)
-	err := r.one.minibatches(ctx, r.one.batcher.Add(x, ids, 0))
+	r.one.batcher.Stamp(stamp)
+	all := r.one.batcher.Add(x, ids, 0)
+	if r.one.fills() {
+		all = r.one.batcher.AddSeries(x, ids, make([]uint64, len(ids)), 0)
+	}
+	err := r.one.minibatches(ctx, all)
 	r.forget()
 	return err
 }
@@ -265,7 +270,7 @@ func (r *SampleRange) Features(names []string) error {
 }
 
 // Take takes rows into the sample.
-func (r *SampleRange) Take(_ context.Context, x []float64, ids []uint64) error {
+func (r *SampleRange) Take(_ context.Context, x []float64, ids []uint64, _ int64) error {
 	r.keep(x, ids, 0)
 	return nil
 }

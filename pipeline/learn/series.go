@@ -69,11 +69,11 @@ func (l *Learn) SeriesState(partition int32, value []byte) *recent.Series {
 // fills reports whether the transform fills what is missing. Such rows have a score, and so they are rows of their series.
 func (c *LearnConfig) fills() bool { return c.OnInvalid == reject.ImputeRow }
 
-// read finds out whether the transform sets a message aside: because its features cannot be read, or for one of its rows. Then none of its rows is
+// readable finds out whether the transform sets a message aside: because its features cannot be read, or for one of its rows. Then none of its rows is
 // learnt or moves its series on, as none is scored. Dead letters that are corrected come to the source again.
-func (c *LearnConfig) read(f *minibatch.Features, rows *minibatch.Rows, m *source.Message) (bad *source.RecordError) {
+func readable(on reject.OnInvalid, f *minibatch.Features, rows *minibatch.Rows, m *source.Message) (bad *source.RecordError) {
 	err := reject.GatherEach(f, rows, m.Record, func(first int) error {
-		if c.OnInvalid != reject.RejectRow || bad != nil {
+		if on != reject.RejectRow || bad != nil {
 			return nil
 		}
 		for i, reason := range rows.Invalid {

@@ -433,7 +433,7 @@ func (k *KeyedLearn) message(ctx context.Context, msg *source.Message) error {
 // readable finds out whether the rows of a message are learnt, which a plan reads.
 func (k *KeyedLearn) readable(plan *minibatch.Features, msg *source.Message) *source.RecordError {
 	k.rows.KeepMissing = k.fills()
-	bad := k.read(plan, &k.rows, msg)
+	bad := readable(k.OnInvalid, plan, &k.rows, msg)
 	if bad == nil && k.Rejects != nil {
 		k.inWindow(&k.rejects, false)
 	}

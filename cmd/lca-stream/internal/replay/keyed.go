@@ -100,6 +100,9 @@ func (r *replay) newKeyedReplay() (*keyedReplay, error) {
 			return p.ID
 		},
 	}
+	if r.flags.algorithm == stochastic && (!r.flags.tune || k.tuning != nil) {
+		k.stage.OnInvalid = r.onInvalid()
+	}
 	if id := r.flags.modelID; id != "" {
 		k.stage.Wanted = system.GlobOf(id).MatchString
 	}
@@ -113,7 +116,7 @@ func (k *keyedReplay) begin(id string, _ source.Partition) (learn.RangeModel, er
 	}
 	return learn.NewLearnRange(learn.LearnConfig{
 		ModelID: id, Topic: k.config.Snapshot.Topic, Keep: 1, LearnOneIn: k.flags.every, Columns: k.config.Source.Features,
-		Learner: k.learner, Producer: app.Producer(), Stats: k.stats, Log: k.log, Now: time.Now,
+		Learner: k.learner, OnInvalid: k.stage.OnInvalid, Producer: app.Producer(), Stats: k.stats, Log: k.log, Now: time.Now,
 	}, &k.scratch), nil
 }
 

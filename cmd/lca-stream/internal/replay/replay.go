@@ -304,6 +304,15 @@ func (r *replay) warnUnusable(u learn.Unusable) {
 	}
 }
 
+// onInvalid is source.on_invalid as the live learner applies it; files have no messages to set aside. Under the other policies bad rows are left out, and counted.
+func (r *replay) onInvalid() reject.OnInvalid {
+	switch invalid := r.config.Source.OnInvalid; {
+	case invalid == reject.ImputeRow, invalid == reject.RejectRow && len(r.flags.inputs) == 0:
+		return invalid
+	}
+	return reject.NullRow
+}
+
 // stochastic runs the live learner over the range, pass after pass.
 func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 	passes := max(r.flags.passes, 1)
@@ -326,12 +335,8 @@ func (r *replay) stochastic(ctx context.Context) (*refit, error) {
 		Start:      func(context.Context, source.Offsets) (source.Offsets, error) { return r.start, nil },
 		OnSnapshot: func(s *snapshot.Snapshot) { last = s },
 		Stats:      r.stats, Log: r.log, Now: time.Now,
-		CheckpointRows: 1 << 62, Facts: r.facts[r.flags.live],
+		OnInvalid: r.onInvalid(), CheckpointRows: 1 << 62, Facts: r.facts[r.flags.live],
 	}}
-	switch invalid := r.config.Source.OnInvalid; {
-	case invalid == reject.ImputeRow, invalid == reject.RejectRow && len(r.flags.inputs) == 0: // as the live learner; files have no messages to set aside
-		stage.OnInvalid = invalid // under the other policies such rows are left out, and counted
-	}
 	if _, err := stage.Rewind(ctx); err != nil {
 		return nil, err
 	}
