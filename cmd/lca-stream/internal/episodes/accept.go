@@ -90,7 +90,7 @@ func accept(ctx context.Context, p *app.Program, o *app.Options, id, by string) 
 func (t *told) record(topic, id string) (*episode.Record, error) {
 	e := t.last[id]
 	if e == nil {
-		return nil, fmt.Errorf("%s tells of no episode %s: `lca-stream episodes list` shows those that there are; where the topic was made again, one that is open is told again within a day", topic, terminal.Name(id))
+		return nil, fmt.Errorf("%s tells of no episode %s: `lca-stream episodes list` shows those that there are; where the topic was made again, one that is open can be accepted from its next record on, which comes after a day by the timestamps of its series at the latest, or after 100,000 rows without timestamps", topic, terminal.Name(id))
 	}
 	r := new(episode.Record)
 	return r, json.Unmarshal(e.value, r)

@@ -81,8 +81,11 @@ func (t *told) shown(topic string, all bool, now time.Time) (some []*entry, note
 
 // besides says what else is on a topic without episodes.
 func (t *told) besides() string {
-	if t.others == 0 {
+	switch t.others {
+	case 0:
 		return ""
+	case 1:
+		return "; its only record is of another kind, such as an alarm of the learner"
 	}
 	return fmt.Sprintf("; its %d records are of other kinds, such as alarms of the learner", t.others)
 }

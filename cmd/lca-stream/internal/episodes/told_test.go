@@ -104,6 +104,11 @@ func TestOtherRecords(t *testing.T) {
 	if some, notes := w.shown("alarms", false, now); len(some) > 0 || w.others != len(others) || notes != fmt.Sprintf("alarms tells of no episode yet; its %d records are of other kinds, such as alarms of the learner\n", len(others)) {
 		t.Errorf("%d of %d: %q", w.others, len(others), notes)
 	}
+	one := topic{t: t, told: told{room: room}}
+	one.raw(0, 0, others[0])
+	if _, notes := one.shown("alarms", false, now); notes != "alarms tells of no episode yet; its only record is of another kind, such as an alarm of the learner\n" {
+		t.Errorf("%q", notes)
+	}
 	for value, want := range map[string]string{
 		`{"type":"episode_opened","id":7}`:                                            "its field id is of type number",
 		`{"type":"episode_closed","id":"a","causes":{}}`:                              "its field causes is of type object",
