@@ -1,6 +1,8 @@
 package main
 
 import (
+	"io"
+
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
@@ -17,9 +19,8 @@ import (
 
 func rootCommand(p *app.Program) *cobra.Command {
 	root := &cobra.Command{
-		Use:     "lca-stream",
-		Version: app.BuildInfo().Version,
-		Short:   "Learn the metric of a Kafka stream and whiten it, live",
+		Use:   "lca-stream",
+		Short: "Learn the metric of a Kafka stream and whiten it, live",
 		Long: `Lca-stream learns, online and without labels, the metric in which the records of a Kafka stream are
 locally isotropic (local component analysis), and whitens every live record with it.
 
@@ -33,7 +34,6 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.SetVersionTemplate(app.BuildInfo().String())
 	app.Group(root,
 		doctor.InitCommand(p),
 		lintCommand(p),
@@ -54,6 +54,7 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		versionCommand(p),
 		manCommand(p),
 	)
+	versionFlag(p, root)
 	root.InitDefaultHelpCmd()
 	if c, _, err := root.Find([]string{"help"}); err == nil && c != root {
 		app.Helps(c)
@@ -63,4 +64,17 @@ Exit codes: 0 done, 1 usage or configuration, 2 fault at run time, 3 another ins
 		app.Group(c)
 	}
 	return root
+}
+
+// versionFlag adds --version. Cobra's own is of a text/template, for which the linker keeps the methods of all types: 7 MB.
+func versionFlag(p *app.Program, root *cobra.Command) {
+	version := root.Flags().BoolP("version", "v", false, "version for lca-stream")
+	others := root.RunE
+	root.RunE = func(c *cobra.Command, args []string) error {
+		if !*version {
+			return others(c, args)
+		}
+		_, err := io.WriteString(p.Stdout, app.BuildInfo().String())
+		return err
+	}
 }

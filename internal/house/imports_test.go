@@ -1,6 +1,8 @@
 package house
 
 import (
+	"go/ast"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -177,6 +179,31 @@ func TestThePaperKnowsNothingOfTheStream(t *testing.T) {
 	}
 	if seen < 50 {
 		t.Errorf("only %d files of lca and lca/internal: where are the others?", seen)
+	}
+}
+
+// What finds methods by their names makes the linker keep the methods of all types, 7 MB of them.
+func TestTheLinkerLeavesMethodsOut(t *testing.T) {
+	seen := 0
+	for _, f := range goFiles(t) {
+		if f.isTest() || !under(f.dir(), "cmd/lca-stream") {
+			continue
+		}
+		seen++
+		for _, spec := range f.syntax.Imports {
+			if path, err := strconv.Unquote(spec.Path.Value); err != nil || anyUnder(path, "text/template html/template") {
+				t.Errorf("%s imports %s: %v", f.path, path, err)
+			}
+		}
+		ast.Inspect(f.syntax, func(n ast.Node) bool {
+			if s, is := n.(*ast.SelectorExpr); is && slices.Contains([]string{"MethodByName", "SetVersionTemplate", "SetUsageTemplate", "SetHelpTemplate"}, s.Sel.Name) {
+				t.Errorf("%s calls %s", f.path, s.Sel.Name)
+			}
+			return true
+		})
+	}
+	if seen < 50 {
+		t.Errorf("only %d files of the program: where are the others?", seen)
 	}
 }
 

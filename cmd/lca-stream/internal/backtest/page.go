@@ -1,12 +1,10 @@
 package backtest
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"math"
 	"path/filepath"
@@ -19,13 +17,10 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
 	"github.com/lca-stream/lca-stream/pipeline/episode"
 )
 
 var (
-	//go:embed page/report.html
-	reportHTML string
 	//go:embed page/report.css
 	reportCSS string
 	//go:embed page/report.js
@@ -39,11 +34,9 @@ const (
 	mostRows   = 400 // columns that are named
 )
 
-// page is what is shown. Whatever is text comes from the template as text; pictures are drawn of facts.
+// page is what is shown. Text is text (html.go); pictures are drawn of facts.
 type page struct {
 	Title, Made string
-	CSS         template.CSS
-	Script      template.JS
 	Verdict     []string
 	Episodes    []pageEpisode
 	Others      []string
@@ -103,17 +96,12 @@ func (b *backtest) writePage(ctx context.Context, p *app.Program, r *Result, m m
 	if err := b.draw(ctx, drawings); err != nil {
 		return err
 	}
-	made := b.page(r, m, drawings)
-	t, err := template.New("page").Parse(reportHTML)
+	made, err := b.page(r, m, drawings).html()
 	if err != nil {
 		return err
 	}
-	var out bytes.Buffer
-	if err := t.Execute(&out, made); err != nil {
-		return err
-	}
 	return p.WriteOutput(b.flags.page, func(w io.Writer) error {
-		_, err := w.Write(out.Bytes())
+		_, err := io.WriteString(w, made)
 		return err
 	})
 }
@@ -121,7 +109,6 @@ func (b *backtest) writePage(ctx context.Context, p *app.Program, r *Result, m m
 func (b *backtest) page(r *Result, m meeting, drawings []*drawing) *page {
 	p := &page{
 		Title: brief(filepath.Base(b.flags.inputs[0])), Made: app.Producer() + " backtest",
-		CSS: template.CSS(status.CSS + reportCSS), Script: template.JS(status.ChartsJS + reportJS),
 		Verdict: b.verdict(r), Run: "lca-stream run -c stream.yaml",
 	}
 	if n := len(b.flags.inputs) - 1; n > 0 {
