@@ -121,3 +121,35 @@ func TestJoinedForgetNothing(t *testing.T) {
 		t.Errorf("of what was known %.3g is forgotten in 2000 rows, and at most %.3g should be", forgotten, most)
 	}
 }
+
+// TestAcceptedWholeIsANewStream holds that what a whole stream was accepted to be is known no worse than a stream that begins with as many rows. Both are
+// young: of few rows that follow each other slowly up to one level in four is too low.
+func TestAcceptedWholeIsANewStream(t *testing.T) {
+	const seeds = 40
+	for _, rows := range []int{300, 600, 1000} {
+		worse := [2]int{}
+		for seed := range uint64(2 * seeds) {
+			m := newMachines(1, 3, 1000*seed+uint64(3*rows))
+			if accepted := seed%2 == 0; accepted {
+				m.learn(3000)
+				m.moved[0] = 20
+				if held, kept := m.learn(rows); held[0] < rows*9/10 {
+					t.Fatalf("%d of %d rows of what has changed were held", held[0], rows)
+				} else {
+					m.l.Accept([]Stretch{{State: &m.all[0], Rows: kept}}, Accepted, true)
+				}
+			} else {
+				m.learn(rows)
+			}
+			first, _ := m.learn(1000)
+			later, _ := m.learn(5000)
+			if first[0] > 60 || later[0] > 300 {
+				worse[seed%2]++
+			}
+		}
+		t.Logf("%d rows: more than 6 %% of the rows that followed were held in %d of %d streams that were accepted, and %d that began", rows, worse[0], seeds, worse[1])
+		if worse[0] > worse[1]+seeds/5 {
+			t.Errorf("after %d rows %d of %d streams that were accepted hold too much, and %d that begin", rows, worse[0], seeds, worse[1])
+		}
+	}
+}
