@@ -72,7 +72,6 @@ func TestAnyRows(t *testing.T) {
 		c.InnerSteps = oneOf(rng, []int{lca.Auto, 1})
 		c.Precision = oneOf(rng, []lca.Precision{lca.Float32, lca.Float64})
 		c.Components = oneOf(rng, lca.AllComponents())
-		c.Coordinates = oneOf(rng, lca.AllCoordinates())
 		if rng.IntN(2) == 0 {
 			c.OutlierGate = math.Inf(1)
 		}

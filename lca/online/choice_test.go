@@ -264,7 +264,7 @@ func TestChoiceOfAnyRows(t *testing.T) {
 			copy(x, slow)
 		}},
 		{"a diagonal metric", 4, func(c *Config) { c.Metric = lca.MetricDiagonal }, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
-		{"a finite set", 4, func(c *Config) { c.Finite, c.Pool = true, pool.Reservoir }, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
+		{"a finite set", 4, func(c *Config) { c.Finite = true }, func(r *rand.Rand, _ int, x []float64) { normal(r, x) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := DefaultConfig(c.dim)

@@ -8,22 +8,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
-	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
-
-// PoolKind is the rule by which a stream's rows become neighbours.
-type PoolKind = pool.Kind
-
-// The pools.
-const (
-	PoolAuto      = pool.Auto
-	PoolBiased    = pool.Biased
-	PoolSliding   = pool.Sliding
-	PoolReservoir = pool.Reservoir
-)
-
-// PoolKinds returns every PoolKind.
-func PoolKinds() []PoolKind { return pool.Kinds() }
 
 // Config is everything that decides what a Learner learns. Start from DefaultConfig.
 type Config struct {
@@ -40,14 +25,12 @@ type Config struct {
 	Kernel lca.Kernel // default KernelAuto
 	DOF    int        // degrees of freedom of KernelStudent; 0: lca.DegreesOfFreedom
 
-	Gamma        float64   // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
-	PassRows     int       // n of γ^(B/n), rows; Auto: grows with the rows learnt
-	PassRowsCap  int       // upper bound of the growing n, rows; default 3000
-	HalfLifeRows int       // n said as a half-life, rows; 0 = off
-	Minibatch    int       // B, rows of each Learn; default 100
-	Neighbours   int       // N, the pool's size, rows; default 3000, at least 10·Dim is advised
-	Pool         pool.Kind // default PoolAuto
-	TargetRows   int       // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
+	Gamma       float64 // γ of γ^(B/n), 0 ≤ γ < 1; default 0.6
+	PassRows    int     // n of γ^(B/n), rows; Auto: grows with the rows learnt
+	PassRowsCap int     // upper bound of the growing n, rows; default 3000
+	Minibatch   int     // B, rows of each Learn; default 100
+	Neighbours  int     // N, the pool's size, rows; default 3000, at least 10·Dim is advised
+	TargetRows  int     // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
 
 	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity, or Dim + 500 (wide.go); more where a column is slow (warmup.go)
 	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (rehearse.go)
@@ -62,10 +45,8 @@ type Config struct {
 
 	Recent bool // learn what scores the last rows of a series (package recent); not done beyond recent.MostColumns columns; default true
 
-	Precision   lca.Precision // default Float32
-	Coordinates lca.Coordinates
-	Components  lca.Components
-	Seed        uint64 // default 1
+	Precision  lca.Precision // default Float32
+	Components lca.Components
 }
 
 // DefaultConfig is the configuration for a stream of dim columns; doc.go says where it departs from the paper.
@@ -73,9 +54,9 @@ func DefaultConfig(dim int) Config {
 	return Config{
 		Dim: dim, Kind: lca.KindAuto, Metric: lca.MetricFull,
 		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto, Kernel: lca.KernelAuto,
-		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000, Pool: pool.Auto,
+		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000,
 		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, TimeGap: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto, AcceptRows: lca.Auto,
-		Recent: true, Precision: lca.Float32, Coordinates: lca.CoordinatesAligned, Components: lca.ComponentsAll, Seed: 1,
+		Recent: true, Precision: lca.Float32, Components: lca.ComponentsAll,
 	}
 }
 
@@ -86,7 +67,7 @@ func (c Config) Fit() lca.Config {
 	f.Kind, f.Metric, f.Rank = c.Kind, c.Metric, c.Rank
 	f.Preset, f.Nu, f.NuGaussian, f.NuUnit = c.Preset, c.Nu, c.NuGaussian, c.NuUnit
 	f.Kernel, f.DOF = c.Kernel, c.DOF
-	f.NearCopies, f.Coordinates, f.Components, f.Seed = c.NearCopies, c.Coordinates, c.Components, c.Seed
+	f.NearCopies, f.Components = c.NearCopies, c.Components
 	return f
 }
 
@@ -95,7 +76,6 @@ func (c Config) resolved() Config {
 	c.Kind = c.Kind.Resolve()
 	c.Nu, c.NuGaussian, c.NuUnit = c.Preset.Resolve(c.Nu, c.NuGaussian, c.NuUnit)
 	c.Kernel, c.DOF = c.Kernel.Resolve(c.DOF)
-	c.Pool = c.Pool.Resolve()
 	return c
 }
 
@@ -123,10 +103,8 @@ func (c Config) Validate() error {
 	check(c.Gamma >= 0 && c.Gamma < 1, "Gamma is %v, want 0 ≤ γ < 1", c.Gamma)
 	check(c.PassRows == lca.Auto || c.PassRows >= 1, "PassRows is %d, want Auto or at least 1", c.PassRows)
 	check(c.PassRowsCap >= 1, "PassRowsCap is %d, want at least 1", c.PassRowsCap)
-	check(c.HalfLifeRows >= 0, "HalfLifeRows is %d, want at least 0", c.HalfLifeRows)
 	check(c.Minibatch >= 1, "Minibatch is %d, want at least 1", c.Minibatch)
 	check(c.Neighbours >= 2, "Neighbours is %d, want at least 2", c.Neighbours)
-	check(c.Pool.Known(), "unknown Pool %d", c.Pool)
 	check(c.TargetRows >= 0, "TargetRows is %d, want at least 0", c.TargetRows)
 	check(c.WarmupRows == lca.Auto || c.WarmupRows >= 2, "WarmupRows is %d, want Auto or at least 2", c.WarmupRows)
 	check(c.InnerSteps == lca.Auto || c.InnerSteps >= 1, "InnerSteps is %d, want Auto or at least 1", c.InnerSteps)
@@ -136,7 +114,6 @@ func (c Config) Validate() error {
 	check(c.OutlierGate == lca.Auto || c.OutlierGate > 0, "OutlierGate is %v, want Auto or a number > 0", c.OutlierGate)
 	check(c.TimeGap == lca.Auto || c.TimeGap >= 0, "TimeGap is %d, want Auto or at least 0", c.TimeGap)
 	check(known(c.Precision, lca.ParsePrecision), "unknown Precision %d", c.Precision)
-	check(known(c.Coordinates, lca.ParseCoordinates), "unknown Coordinates %d", c.Coordinates)
 	check(known(c.Components, lca.ParseComponents), "unknown Components %d", c.Components)
 	return errors.Join(faults...)
 }
@@ -167,16 +144,12 @@ const (
 )
 
 // memory returns the current n of γ^(B/n), in rows (section 5.1): PassRows where it is set, and
-// otherwise clip(rows/8, max(50, 2.6·d), PassRowsCap). With γ = 0 or a half-life it is what gives the
-// same discount.
+// otherwise clip(rows/8, max(50, 2.6·d), PassRowsCap).
 //
 // With a time gap both bounds are gap times as large, because they are meant for independent rows. But the lower one is
 // at most half of the rows so far, which weighs all of them alike, and the upper one at most the memory of μ and C_G.
 func (c Config) memory(rows, gap uint64) float64 {
-	switch {
-	case c.HalfLifeRows > 0 && c.Gamma > 0:
-		return float64(c.HalfLifeRows) * math.Log(c.Gamma) / math.Log(0.5)
-	case c.PassRows != lca.Auto:
+	if c.PassRows != lca.Auto {
 		return float64(c.PassRows)
 	}
 	lo := max(shortestMemory, shortestMemoryColumns*float64(c.Dim))
@@ -195,9 +168,6 @@ func (c Config) grows(rows, gap uint64) bool {
 
 // discount returns γ^(B/n), the weight that C_L keeps when B rows are learnt (eq. 8, section 5.1).
 func (c Config) discount(b int, n float64) float64 {
-	if c.HalfLifeRows > 0 {
-		return math.Exp2(-float64(b) / float64(c.HalfLifeRows))
-	}
 	if c.Gamma == 0 {
 		return 0
 	}
@@ -209,7 +179,7 @@ func (c Config) steps(rows uint64) int {
 	switch {
 	case c.InnerSteps != lca.Auto:
 		return c.InnerSteps
-	case c.Gamma == 0 && c.HalfLifeRows == 0:
+	case c.Gamma == 0:
 		return 1 // plain EM: the caller counts the steps
 	case rows < eagerRows:
 		return eagerSteps

@@ -111,7 +111,7 @@ func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fi
 	l, d := c.learner, c.learner.cfg.Dim
 	f := l.cfg.Fit()
 	f.Nu, f.NuUnit, f.Kernel, f.DOF = r.nu, r.unit, r.kernel, r.dof
-	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, contestGain, pool.Mix(l.cfg.Seed^l.counts.Rows)
+	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, contestGain, pool.Mix(pool.Seed^l.counts.Rows)
 	order, window := new(pool.Near).Windows(c.train.Places, c.train.Places, l.gap.Rows)
 	if window != nil {
 		f.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }

@@ -20,7 +20,7 @@ func TestLabelsStayWithAlignment(t *testing.T) {
 	const snapshots, between, k = 50, 4, 5
 	rng := rand.New(rand.NewPCG(5, 1))
 	c := DefaultConfig(12)
-	c.Neighbours, c.Seed = 800, 3
+	c.Neighbours = 800
 	l, err := NewLearner(c)
 	if err != nil {
 		t.Fatal(err)

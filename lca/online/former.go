@@ -176,10 +176,10 @@ func (l *Learner) thinned() (former, bool) {
 	if l.unusual.leaves = nil; evaluator == nil {
 		evaluator = l.recent.evaluator()
 	}
-	kept := new(pool.Batch).Sample(was.pool.Batch(), formerRows, was.pool.Next, d)
+	kept := new(pool.Batch).Sample(was.pool.Batch(), formerRows, 0, d)
 	next := regime{
 		settings: was.settings, chosen: was.chosen,
-		pool: pool.New(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed), moments: was.moments, cl: make([]float64, d*d),
+		pool: pool.New(l.cfg.Neighbours, d), moments: was.moments, cl: make([]float64, d*d),
 		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.Interrupted(),
 		evaluator: evaluator,
 	}

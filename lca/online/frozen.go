@@ -68,10 +68,7 @@ func (f *Frozen) Model() (*lca.Model, error) {
 		return nil, err
 	}
 	m.ScoreNeighbours(l.admissible())
-	if l.cfg.Coordinates != lca.CoordinatesAligned { // they need no history
-		return m.View(l.cfg.Coordinates, l.cfg.Components)
-	}
-	m.Coordinates, m.Components = l.cfg.Coordinates, l.cfg.Components
+	m.Coordinates, m.Components = lca.CoordinatesAligned, l.cfg.Components
 	var err error
 	m.W, err = l.aligned.whitening(m)
 	return m, err

@@ -35,7 +35,8 @@ func TestFrozenWithDriftOff(t *testing.T) {
 // TestLongRest holds that with Drift off a machine is known when it runs again, after it has rested for longer than the pool has rows, and that the learner is the
 // same if it was restored in between.
 func TestLongRest(t *testing.T) {
-	for _, gate := range some[float64](1, lca.Auto, 20) {
+	// Ten widths a column: with 2.5 the machine is a stranger to itself in 3 of 8 streams, because the kernel is that of its rest, and which ones hangs on rounding.
+	for _, gate := range some[float64](1, lca.Auto, 80) {
 		for _, c := range []struct{ neighbours, rest int }{{3000, 2000}, {1000, 16_000}} {
 			t.Run(fmt.Sprint(gate, c), func(t *testing.T) {
 				m := newMachine(t, 2, 8, .3, func(f *Config) {

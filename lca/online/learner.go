@@ -106,11 +106,11 @@ func NewLearner(c Config) (*Learner, error) {
 	return l, nil
 }
 
-// emptyRegime is that of a learner that has seen nothing; no Auto may be left in c.Pool.
+// emptyRegime is that of a learner that has seen nothing.
 func emptyRegime(c Config) regime {
 	return regime{
 		settings: c.recipe(),
-		pool:     pool.New(c.Pool, c.Neighbours, c.Dim, c.Seed),
+		pool:     pool.New(c.Neighbours, c.Dim),
 		moments:  newRunningMoments(c.momentsMemory(), c.Dim),
 		cl:       make([]float64, c.Dim*c.Dim),
 		gap:      timegap.New(c.TimeGap, c.Neighbours, c.Finite),

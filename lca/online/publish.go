@@ -39,7 +39,7 @@ func (l *Learner) FreezeYoung() (*Frozen, error) {
 	waiting, _ := l.Waiting()
 	m := &lca.Model{
 		Dim: l.cfg.Dim, Mean: e.Centre, BG: new(mat.Dense), BL: new(mat.Dense), Recent: e,
-		Kind: l.cfg.Kind, Metric: l.cfg.Metric, Kernel: l.cfg.Kernel, DOF: l.cfg.DOF, Coordinates: l.cfg.Coordinates, Components: l.cfg.Components,
+		Kind: l.cfg.Kind, Metric: l.cfg.Metric, Kernel: l.cfg.Kernel, DOF: l.cfg.DOF, Coordinates: lca.CoordinatesAligned, Components: l.cfg.Components,
 		Info: lca.Info{
 			Rows: l.counts.Rows, Gated: l.counts.Gated, Minibatch: l.cfg.Minibatch, Wanted: uint64(waiting.Wanted),
 			NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(),

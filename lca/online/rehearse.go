@@ -57,7 +57,7 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 
 // worthReplaying reports whether that number of rows is worth it.
 func (l *Learner) worthReplaying(rows int) bool {
-	if l.cfg.InnerSteps != lca.Auto || (l.cfg.Gamma == 0 && l.cfg.HalfLifeRows == 0) {
+	if l.cfg.InnerSteps != lca.Auto || l.cfg.Gamma == 0 {
 		return false
 	}
 	return !l.fewOfWide() && rows >= min(l.cfg.Neighbours, replayRowsPerColumn*len(l.metric.Active))

@@ -21,11 +21,8 @@ const momentsRowsPerColumn = 10
 // pool's own covariance would do, but it is from N rows; a moving average of all rows with the
 // pool's mean age N/0.3 is from 2N/0.3 in effect, with a seventh of the variance.
 //
-//	biased     a row's weight decays by e in N/0.3 rows
-//	sliding    in N/2 rows
-//	reservoir  never, as over a finite set (Config.Finite)
-//
-// but never in fewer than 10 rows per column. Until as many rows have come, all of them have equal weight. The
+// So a row's weight decays by e in N/0.3 rows, but never in fewer than 10 rows per column, and not at all over a finite set
+// (Config.Finite). Until as many rows have come, all of them have equal weight. The
 // moments cover all columns, the constant ones too, so that one that starts to move is seen.
 type runningMoments struct {
 	dim        int
@@ -39,17 +36,12 @@ type runningMoments struct {
 	centre, centred, outer []float64 // scratch
 }
 
-// momentsMemory returns the memory that suits the pool.
+// momentsMemory returns the memory that suits the pool, in rows.
 func (c Config) momentsMemory() float64 {
-	rows := math.Inf(1)
-	switch {
-	case c.Finite || c.Pool == pool.Reservoir:
-	case c.Pool == pool.Sliding:
-		rows = float64(c.Neighbours) / 2
-	default:
-		rows = float64(c.Neighbours) / pool.BiasedEntry
+	if c.Finite {
+		return math.Inf(1)
 	}
-	return max(rows, momentsRowsPerColumn*float64(c.Dim))
+	return max(float64(c.Neighbours)/pool.Entry, momentsRowsPerColumn*float64(c.Dim))
 }
 
 func newRunningMoments(memory float64, dim int) *runningMoments {

@@ -202,9 +202,12 @@ func (o Origin) SameBits() bool { return o.Arch == runtime.GOARCH && o.Go == run
 
 func origin() []string { return []string{runtime.GOARCH, runtime.Version(), kernel.Name()} }
 
+// biased is the kind of pool, once one of three.
+const biased = 1
+
 // shape is what a state can only be read into if it is equal.
 func (l *Learner) shape() []uint64 {
-	return []uint64{uint64(l.cfg.Dim), uint64(l.cfg.Neighbours), uint64(l.cfg.Pool)}
+	return []uint64{uint64(l.cfg.Dim), uint64(l.cfg.Neighbours), biased}
 }
 
 var shapeNames = [...]string{"Dim", "Neighbours", "Pool"}

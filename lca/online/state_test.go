@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 func stateOf(t testing.TB, l *Learner) []byte {
@@ -39,10 +38,10 @@ func variants(d int) map[string]Config {
 		"lca":         vary(func(c *Config) { c.Kind = lca.KindLCA }),
 		"float32":     vary(func(c *Config) { c.Precision = lca.Float32; c.Neighbours = 120 }),
 		"diagonal":    vary(func(c *Config) { c.Metric = lca.MetricDiagonal }),
-		"sliding":     vary(func(c *Config) { c.Pool = pool.Sliding; c.Components = lca.ComponentsParzen }),
-		"reservoir":   vary(func(c *Config) { c.Pool = pool.Reservoir; c.Finite = true }),
+		"parzen":      vary(func(c *Config) { c.Components = lca.ComponentsParzen }),
+		"finite":      vary(func(c *Config) { c.Finite = true }),
 		"exponential": vary(func(c *Config) { c.Neighbours = 5 * d }),
-		"components":  vary(func(c *Config) { c.Coordinates = lca.CoordinatesComponents; c.TargetRows = 4000 }),
+		"target":      vary(func(c *Config) { c.TargetRows = 4000 }),
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
-	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // source draws rows of a stream.
@@ -184,7 +183,7 @@ func TestRedelivery(t *testing.T) {
 			return math.Abs(a-b) / d
 		}
 		again = append(again, width(doubled(c, 0.2, false)))
-		c.Pool = pool.Sliding // which holds every row's twin
+		c.Neighbours = 2 * n // with every row's twin
 		once = learned(t, c, fresh, sequence(0, n))
 		copies = append(copies, width(doubled(c, 1, true)))
 		if seed > 0 {

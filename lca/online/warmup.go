@@ -152,7 +152,7 @@ func (l *Learner) fitInside(all pool.Batch, s *Step) (b pool.Batch, used int, er
 // follows at once where the rows suffice for one; used is then how many were.
 func (l *Learner) fitFirst(b pool.Batch, s *Step) (used int, err error) {
 	d := l.cfg.Dim
-	l.moments, l.pool = newRunningMoments(l.cfg.momentsMemory(), d), pool.New(l.cfg.Pool, l.cfg.Neighbours, d, l.cfg.Seed)
+	l.moments, l.pool = newRunningMoments(l.cfg.momentsMemory(), d), pool.New(l.cfg.Neighbours, d)
 	l.moments.start(b.X, l.work)
 	s.Entered = l.offerToPool(b, nil)
 	s.Pool = l.pool.Len()

@@ -63,8 +63,6 @@ func TestAnotherPool(t *testing.T) {
 	}
 	err := restart(func(l *Learn) { l.Learner.Neighbours = 50 })
 	fixtures.WantStop(t, err, "lca.neighbours was 60 and is now 50", "snapshot.model_id", "snapshot export -o FILE", "snapshot import --file FILE")
-	err = restart(func(l *Learn) { l.Learner.Pool = online.PoolSliding })
-	fixtures.WantStop(t, err, "lca.pool was auto and is now sliding", "snapshot import")
 	if err := restart(func(l *Learn) { l.Learner.Minibatch = 30 }); err != nil {
 		t.Errorf("another minibatch: %v", err)
 	}

@@ -35,8 +35,6 @@ func TestChangedModelIsRefused(t *testing.T) {
 		{"metric and rank", func(c *online.Config) { c.Metric, c.Rank = lca.MetricLowRank, 2 }, "lca.metric was full and is now low_rank; the rank of lca.metric was 0 and is now 2", ""},
 		{"the kernel", func(c *online.Config) { c.Kernel = lca.KernelStudent }, "lca.kernel was gaussian and is now student", ""},
 		{"the neighbours", func(c *online.Config) { c.Neighbours = 50 }, "lca.neighbours was 60 and is now 50", ""},
-		{"the pool", func(c *online.Config) { c.Pool = online.PoolSliding }, "lca.pool was auto and is now sliding", ""},
-		{"the pool has the name of what it was", func(c *online.Config) { c.Pool = online.PoolBiased }, "", "lca.pool was auto and is now biased"},
 		{"the kernel is left to the data", func(c *online.Config) { c.Kernel = lca.KernelAuto }, "", "lca.kernel was gaussian and is now auto"},
 		{"ν and γ", func(c *online.Config) { c.Nu, c.Gamma = 0.3, 0.5 }, "", "lca.nu was auto and is now 0.3; lca.gamma was 0.6 and is now 0.5"},
 		{"the model is left to the data, which is the same", func(c *online.Config) { c.Kind = lca.KindAuto }, "", "lca.model was lca_gauss and is now auto (lca_gauss)"},

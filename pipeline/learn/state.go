@@ -67,7 +67,7 @@ func (l *Learn) restore(c *checkpoint.Checkpoint) error {
 		return err
 	}
 	if err := learner.UnmarshalBinary(c.Learner); errors.As(err, new(*online.ShapeError)) {
-		return l.otherPool(fmt.Errorf("lca.neighbours has changed, or the kind of pool, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
+		return l.otherPool(fmt.Errorf("lca.neighbours has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
 	} else if err != nil {
 		return &reject.Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Remedy: "set another snapshot.model_id to learn a new model"}
 	}
@@ -308,14 +308,14 @@ type setting struct {
 
 var settings = []setting{
 	{"Kind", "lca.model", true}, {"Metric", "lca.metric", true}, {"Rank", "the rank of lca.metric", true}, {"Kernel", "lca.kernel", true},
-	{"Neighbours", "lca.neighbours", true}, {"Pool", "lca.pool", true},
+	{"Neighbours", "lca.neighbours", true},
 	{"Preset", "lca.preset", false}, {"Nu", "lca.nu", false}, {"NuGaussian", "the second number of lca.nu", false}, {"NuUnit", "lca.nu_unit", false},
-	{"Gamma", "lca.gamma", false}, {"PassRows", "lca.pass_rows", false}, {"HalfLifeRows", "lca.half_life_rows", false},
+	{"Gamma", "lca.gamma", false}, {"PassRows", "lca.pass_rows", false},
 	{"Minibatch", "minibatch.rows", false}, {"TargetRows", "lca.target_rows", false},
 	{"WarmupRows", "lca.warmup_rows", false}, {"InnerSteps", "lca.inner_steps", false}, {"OutlierGate", "lca.outlier_gate", false},
 	{"TimeGap", "lca.time_gap", false}, {"NearCopies", "lca.near_copies", false}, {"Drift", "lca.accept_after", false}, {"DriftRows", "lca.accept_after", false}, {"AcceptRows", "lca.accept_after", false}, {"AcceptSpan", "lca.accept_after", false},
-	{"Precision", "lca.precision", false}, {"Seed", "lca.seed", false},
-	{"Coordinates", "transform.coordinates", false}, {"Components", "transform.components", false},
+	{"Precision", "lca.precision", false},
+	{"Components", "transform.components", false},
 }
 
 // auto is a value that follows from others, or from the data.
@@ -343,8 +343,6 @@ func changedSettings(was, is string, kernel func() string) (refused, changed []s
 			differs, a = b != k, auto+" ("+k+")"
 		case s.field == "Kernel" && b == auto:
 			differs = false
-		case s.field == "Pool" && (a == auto || b == auto):
-			differs = biased(a) != biased(b)
 		}
 		text := fmt.Sprintf("%s was %s and is now %s", s.key, a, b)
 		if differs {
@@ -355,9 +353,6 @@ func changedSettings(was, is string, kernel func() string) (refused, changed []s
 	}
 	return refused, changed
 }
-
-// biased reports whether a pool is the one that auto stands for.
-func biased(pool string) bool { return pool == auto || pool == online.PoolAuto.Resolve().String() }
 
 // isAutoKind reports whether a model is the one that auto stands for, with or without the search that auto brings.
 func isAutoKind(kind string) bool {
@@ -407,7 +402,7 @@ func (l *Learn) sameModel(c *checkpoint.Checkpoint) error {
 
 // ofPool reports whether the text of a change is of the pool, which an exported model can take with it.
 func ofPool(text string) bool {
-	return strings.HasPrefix(text, "lca.neighbours ") || strings.HasPrefix(text, "lca.pool ")
+	return strings.HasPrefix(text, "lca.neighbours ")
 }
 
 // changed compares the configuration with that of a checkpoint.

@@ -7,41 +7,37 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
-// BiasedEntry is the probability with which a biased pool takes a row once it is full: a neighbour stays for
+// Entry is the probability with which a full pool takes a row, in place of one at random: a neighbour stays for
 // N/0.3 rows on average: long enough to outlast a burst of one partition's rows, which would fill
-// a sliding window, and short enough to follow a drift, at which a uniform reservoir sticks.
-const BiasedEntry = 0.3
+// a sliding window, and short enough to follow a drift, at which a uniform sample of all rows sticks.
+const Entry = 0.3
+
+// Seed chooses among the pools that the same rows could give.
+const Seed uint64 = 1
 
 // Pool holds the N rows that stand for the centres x_j of the Parzen part (section 5.2 samples
 // them again from all rows at each step, which a stream does not have).
 //
-// Which row enters and which it replaces is decided by a hash of the seed, the row's identity and
+// Which row enters and which it replaces is decided by a hash of the row's identity and
 // its place in the stream, never by a generator that a retry or a restore could leave elsewhere:
 // the same rows in the same order give the same pool. The place is hashed too, so that several
 // passes over the same rows do not choose the same few again. A row whose identity is in the pool
 // already does not enter a second time: a redelivered record must not count twice.
 //
-//	biased     enters with p = 0.3, replaces a random slot: mean age N/p
-//	sliding    replaces the oldest
-//	reservoir  enters with p = N/(rows so far): a uniform sample of all (Vitter's algorithm R)
-//
 // While the pool is not full every row enters, in order.
 type Pool struct {
-	kind     Kind
 	capacity int
 	dim      int
-	seed     uint64
 
 	Rows    []float64  // len·dim, row-major, in the input's units
 	slots   identities // identity of each row
 	Places  []Place    // place of each row
 	Offered uint64     // rows offered so far
-	Next    int        // slot of the oldest row (sliding)
 }
 
-// New returns an empty pool; kind must be resolved.
-func New(kind Kind, capacity, dim int, seed uint64) *Pool {
-	return &Pool{kind: kind, capacity: capacity, dim: dim, seed: seed, slots: newIdentities(capacity)}
+// New returns an empty pool.
+func New(capacity, dim int) *Pool {
+	return &Pool{capacity: capacity, dim: dim, slots: newIdentities(capacity)}
 }
 
 // Clone returns a pool of its own with the same rows.
@@ -71,25 +67,11 @@ func (p *Pool) Offer(id uint64) int {
 	if p.Len() < p.capacity {
 		return p.Len()
 	}
-	h := Mix(Mix(p.seed^Mix(id)) + place)
-	switch p.kind {
-	case Sliding:
-		s := p.Next
-		p.Next = (p.Next + 1) % p.capacity
-		return s
-	case Reservoir:
-		if s := below(h, place+1); s < uint64(p.capacity) {
-			return int(s)
-		}
+	h := Mix(Mix(Seed^Mix(id)) + place)
+	if float64(h>>11)*0x1p-53 >= Entry {
 		return -1
-	case Biased:
-		if float64(h>>11)*0x1p-53 >= BiasedEntry {
-			return -1
-		}
-		return int(below(Mix(h), uint64(p.capacity)))
-	default:
-		panic("lca: internal error: a pool of kind " + p.kind.String()) // NewLearner has resolved and checked it
 	}
+	return int(below(Mix(h), uint64(p.capacity)))
 }
 
 // Put writes a row to the slot that offer chose, in place of the row that was there.
@@ -118,7 +100,7 @@ func (p *Pool) Rowless() *Pool {
 // Write appends the pool to a state.
 func (p *Pool) Write(w *state.Writer) {
 	w.U64(p.Offered)
-	w.U64(uint64(p.Next))
+	w.U64(0) // what a sliding pool had
 	w.Rows(p.Rows)
 	w.Words(p.slots.ids)
 	WritePlaces(w, p.Places)
@@ -126,13 +108,14 @@ func (p *Pool) Write(w *state.Writer) {
 
 // Read reads what Write wrote into an empty pool.
 func (p *Pool) Read(r *state.Reader, placed bool) {
-	p.Offered, p.Next = r.U64(), int(r.U64())
+	p.Offered = r.U64()
+	r.U64()
 	b := ReadBatch(r, placed)
 	if r.Err != nil {
 		return
 	}
-	if !b.Valid(p.dim) || b.Len() > p.capacity || p.Next < 0 || p.Next >= p.capacity {
-		r.Err = fmt.Errorf("a pool of %d numbers, %d identities, and next slot %d", len(b.X), b.Len(), p.Next)
+	if !b.Valid(p.dim) || b.Len() > p.capacity {
+		r.Err = fmt.Errorf("a pool of %d numbers and %d identities", len(b.X), b.Len())
 		return
 	}
 	p.Rows, p.Places = b.X, b.Places
