@@ -27,9 +27,6 @@ type narrowFit struct {
 	diagonal []float64 // what is added to its diagonal
 	global   []float64 // diagonal of C_G
 	square   float64   // mean |z|², which is tr C_G Σ⁻¹
-	pairs    nearPairs // of a diagonal metric
-	whole    []float64 // its C_L, which is a diagonal
-	parts    kernel.Factors
 }
 
 // gram is weight·XᵀX for rows×d numbers.
@@ -154,15 +151,9 @@ func narrowStep[T kernel.Float](ctx context.Context, n *narrowFit, wantCL bool) 
 		w.p[i] = T(v)
 	}
 	w.pool.Pack(w.p, rows, d, d)
-	products, err := n.inner(ctx)
-	if err != nil {
-		return expectation{}, err
-	}
+	products := n.inner()
 	out := expectation{LogSum: make([]float64, rows), Admissible: make([]int, rows)}
-	f := n.parts
-	f = kernel.Factors{Residual: linalg.Resize(f.Residual, rows*d), Mean: linalg.Resize(f.Mean, rows*d), Weight: linalg.Resize(f.Weight, rows)}
-	clear(f.Weight)
-	n.parts = f
+	f := kernel.Factors{Residual: make([]float64, rows*d), Mean: make([]float64, rows*d), Weight: make([]float64, rows)}
 	for from := 0; from < rows; from += kernelRows {
 		if err := ctx.Err(); err != nil {
 			return expectation{}, err
@@ -194,20 +185,17 @@ const mostLoss = 1e4
 
 // inner makes z_i·z_j of x_i·x_j, which are the same in each step, where Σ is a multiple of the identity except in a few directions. It returns nil where it is
 // not, where the rows are too many, or where digits would be lost.
-func (n *narrowFit) inner(ctx context.Context) (*kernel.Inner[float64], error) {
+func (n *narrowFit) inner() *kernel.Inner[float64] {
 	rows, d, r := n.count(), len(n.Active), len(n.W)
-	if rows > mostGram || n.Precision != Float64 {
-		return nil, nil
-	}
-	if n.Metric == MetricDiagonal {
-		return n.nearest(ctx)
+	if n.Metric == MetricDiagonal || rows > mostGram || n.Precision != Float64 {
+		return nil
 	}
 	x, in := n.rows.RawMatrix().Data, &kernel.Inner[float64]{Factor: 1 / n.V[0], Rank: r}
 	for i := range rows {
 		in.Loss = max(in.Loss, in.Factor*kernel.NormSquared(x[i*d:][:d])/kernel.NormSquared(n.z[i*d:][:d]))
 	}
 	if !(in.Loss <= mostLoss) {
-		return nil, nil
+		return nil
 	}
 	if n.gram == nil {
 		n.gram = make([]float64, rows*rows)
@@ -220,36 +208,12 @@ func (n *narrowFit) inner(ctx context.Context) (*kernel.Inner[float64], error) {
 	for i := range in.Left {
 		in.Left[i] *= 1/n.W[i%r] - in.Factor
 	}
-	return in, nil
-}
-
-// nearest is inner for a diagonal metric: see nearPairs. With t kernels far pairs count, too.
-func (n *narrowFit) nearest(ctx context.Context) (*kernel.Inner[float64], error) {
-	if n.DOF > 0 {
-		return nil, nil
-	}
-	none := func(int) []int32 { return nil }
-	if n.Near != nil {
-		none = n.Near
-	}
-	if err := n.pairs.update(ctx, n.z, n.V, none, kernel.NearCopy*float64(len(n.Active))); err != nil {
-		return nil, err
-	}
-	return &kernel.Inner[float64]{Gram: n.pairs.inner, Factor: 1, Loss: 1}, nil
+	return in
 }
 
 // local sets the factors to those of C_L in working units.
 func (n *narrowFit) local(f kernel.Factors, share float64) {
 	rows, d := n.count(), len(n.Active)
-	if n.Metric == MetricDiagonal { // in whitened units, and of them the diagonal alone
-		n.whole, n.factors = linalg.Resize(n.whole, d), n.factors[:0]
-		clear(n.whole)
-		addSquares(n.whole, f.Residual, share)
-		addSquares(n.whole, f.Mean, -share)
-		addWeighted(n.whole, n.z, f.Weight, share)
-		floats.Mul(n.whole, n.V)
-		return
-	}
 	n.Times(f.Residual, rows, 0.5, &n.space)
 	n.Times(f.Mean, rows, 0.5, &n.space)
 	weighted := n.z
@@ -269,9 +233,6 @@ func (n *narrowFit) mStep(s *state, nu float64) error {
 		floats.AddConst(nu, n.diagonal)
 	}
 	whole := append([]float64(nil), n.diagonal...)
-	if n.whole != nil {
-		floats.Add(whole, n.whole)
-	}
 	for _, g := range n.factors {
 		addSquares(whole, g.x, g.weight)
 	}
@@ -326,21 +287,6 @@ func addSquares(diagonal, x []float64, weight float64) {
 	for ; len(x) > 0; x = x[d:] {
 		for k, v := range x[:d] {
 			sum[k] += float64(v * v)
-		}
-	}
-	floats.AddScaled(diagonal, weight, sum)
-}
-
-// addWeighted adds weight·Σ_j w_j x_jk² to number k of the diagonal.
-func addWeighted(diagonal, x, w []float64, weight float64) {
-	d := len(diagonal)
-	sum := make([]float64, d)
-	for j, s := range w {
-		if s == 0 {
-			continue
-		}
-		for k, v := range x[j*d:][:d] {
-			sum[k] += float64(float64(s*v) * v)
 		}
 	}
 	floats.AddScaled(diagonal, weight, sum)
