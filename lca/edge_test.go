@@ -121,6 +121,19 @@ func TestScales(t *testing.T) {
 	}
 }
 
+// TestHardlyNumbers holds that a column whose spread is too little for any weight counts as constant.
+func TestHardlyNumbers(t *testing.T) {
+	for _, spread := range []float64{1e-99, 1e-120, 1e-156, 1e-165, 1e-300} {
+		x, _ := toy("five", 150, 1, 2)
+		for i := range 150 {
+			x.Set(i, 1, spread*x.At(i, 1))
+		}
+		if m := fit(t, x, lca.DefaultConfig()); len(m.Info.Constant) != 1 || m.Info.Constant[0] != 1 {
+			t.Errorf("spread %g: constant columns %v, want 1", spread, m.Info.Constant)
+		}
+	}
+}
+
 // TestOffset holds that an offset of ten million standard deviations costs only the digits it takes.
 func TestOffset(t *testing.T) {
 	x, _ := toy("five", 200, 3, 4)

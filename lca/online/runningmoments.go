@@ -185,7 +185,7 @@ func (g *runningMoments) scaleInto(f *prop1.ColumnScale, unit lca.Unit) {
 // varies reports whether a column is not constant.
 func (g *runningMoments) varies(k int) bool {
 	variance, mean := g.cov[k*g.dim+k], g.mean[k]
-	return variance > constantVariance*(mean*mean+variance)
+	return variance > max(constantVariance*(mean*mean+variance), prop1.LeastVariance)
 }
 
 // vary reports whether exactly the active columns vary.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 const (
@@ -21,7 +22,7 @@ const (
 	leastShrinkage = 0.002
 	mostGrowth     = 1.05 // of a scale from one evaluator to the next, once settled: a fault must not widen the cut that keeps it out
 
-	// A column whose variance is below this share of its mean square is constant. Its scale is a hundredth of its level, or leastScale.
+	// A column whose variance is below this share of its squared mean is constant, whatever its unit. Its scale is a hundredth of its level, or leastScale.
 	constantVariance = 1e-12
 	constantShare    = 0.01
 	leastScale       = 1e-3
@@ -270,7 +271,7 @@ func (l *Learner) freeze() {
 	for k := range d {
 		mean, variance := l.rows.mean[k], l.rows.cov[k*d+k]
 		c, s, floor := mean, math.Sqrt(variance), max(constantShare*math.Abs(mean), leastScale)
-		e.Constant[k] = variance <= constantVariance*(mean*mean+constantVariance)
+		e.Constant[k] = variance <= max(constantVariance*mean*mean, prop1.LeastVariance)
 		if e.Constant[k] {
 			s = floor
 		}

@@ -482,6 +482,30 @@ func TestLargestNumbers(t *testing.T) {
 	}
 }
 
+// The unit of a column, and what its level is next to its spread, change no score: a current in amperes may have a standard deviation of 1e-13.
+func TestUnitsDoNotMatter(t *testing.T) {
+	const d, n, from = 3, 3000, 2500
+	x := stream(17, n, d, 0.5, normal)
+	for i := from; i < n; i++ {
+		x[i*d] += 4
+	}
+	want, _ := newPreq(d).pass(x, 100)
+	for _, exponent := range []int{60, 20, -20, -38, -45, -70, -250} {
+		unit := math.Ldexp(1, exponent)
+		other := slices.Clone(x)
+		for i := range n {
+			other[i*d] *= unit
+		}
+		got, _ := newPreq(d).pass(other, 100)
+		for i := 100; i < n; i++ {
+			if !(math.Abs(got[i]-want[i]) <= 1e-6) {
+				t.Errorf("unit %g, row %d: score %v, want %v", unit, i, got[i], want[i])
+				break
+			}
+		}
+	}
+}
+
 // A learner that is written and read goes on with the same bits, and what is damaged is refused.
 func TestStateGoesOn(t *testing.T) {
 	const d = 4

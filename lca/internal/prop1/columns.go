@@ -74,6 +74,10 @@ func median(work, x []float64) float64 {
 	return work[k]
 }
 
+// LeastVariance is that of a column that is learnt: one of less counts as constant, whatever its level. A snapshot holds weights up to 1e100, those of
+// columns that follow each other are above 1/s, and the squares of weights are numbers too.
+const LeastVariance = 1e-190
+
 // ColumnScale is which columns are learnt, and in which units: an active column is divided by its scale s.
 // ν I in units of s is ν diag(s²) in the input's, so that ν is relative to the variance of each column, and
 // columns of 1e-9 and 1e9 live together. In the paper's absolute units s = 1.
