@@ -280,6 +280,23 @@ func TestBacktestSeries(t *testing.T) {
 	}
 }
 
+// Where each row is a series of its own there is a model, and no score of last rows: what is missing is said.
+func TestBacktestSeriesOfOneRow(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text, rng := []byte("a,b,order\n"), rand.New(rand.NewPCG(5, 5))
+	for i := range 600 {
+		text = fmt.Appendf(text, "%.4f,%.4f,o%d\n", rng.NormFloat64(), rng.NormFloat64(), i)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "orders.csv"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	said, fault := lcaStream(t, dir, "", "backtest", "orders.csv", "--key", "order")
+	if !strings.Contains(string(said), "0 scored: no series has rows enough") {
+		t.Errorf("%s%s", said, fault)
+	}
+}
+
 func TestBacktestRefuses(t *testing.T) {
 	t.Parallel()
 	dir := backtestFiles(t)

@@ -615,6 +615,14 @@ func (b *backtest) result() (r Result, m meeting) {
 	return r, m
 }
 
+// unscored says why no row was scored: there is no model, or there is one, and no series was long enough for it.
+func (b *backtest) unscored() string {
+	if b.lanes.published > 0 && b.lanes.silent() == "" {
+		return "no series has rows enough for a score of its last rows (--key= makes all rows one series; --rows has the rows' own scores)"
+	}
+	return "there were too few rows for a model"
+}
+
 // report says what came of it.
 func (b *backtest) report(w io.Writer, r *Result) error {
 	if b.flags.json {
@@ -627,7 +635,7 @@ func (b *backtest) report(w io.Writer, r *Result) error {
 			text += " of " + plural.Count(len(b.lanes.all), "model")
 		}
 	} else {
-		text += ": there were too few rows for a model"
+		text += ": " + b.unscored()
 	}
 	if r.Silent != "" {
 		text += "\nno episodes are told: " + r.Silent
