@@ -121,6 +121,23 @@ func TestClocks(t *testing.T) {
 			t.Errorf("%s: %d s of 1000, want %d", c.name, got, c.want)
 		}
 	}
+	for _, rows := range []int{8, 20, 100} { // of one stamp, each five minutes
+		var clock RowClock
+		for i := range rows * 2000 {
+			clock.Step(begin.Add(time.Duration(i/rows) * 5 * time.Minute))
+		}
+		if part := clock.Elapsed.Minutes() / (1999 * 5); part < 0.97 || part > 1 {
+			t.Errorf("%d rows of one stamp: %.2f of their time", rows, part)
+		}
+		told := clock
+		clock.Steps, clock.Stepped = 0, 0 // as a version wrote it that did not count them
+		for i := range rows * 1000 {
+			clock.Step(begin.Add(time.Duration(2000+i/rows) * 5 * time.Minute))
+		}
+		if more := (clock.Elapsed - told.Elapsed).Minutes() / 5000; more < 0.18 || more > 1 {
+			t.Errorf("%d rows of one stamp, by an earlier version's state: %.2f of their time", rows, more)
+		}
+	}
 	var long RowClock
 	for i := range 20_000 {
 		long.Step(begin.Add(time.Duration(i) * time.Second))

@@ -83,14 +83,16 @@ class RowClock:
 
     def __init__(self):
         self.stamps, self.all, self.elapsed = Stamps(), 0, 0
-        self.rows = self.time = 0  # as they were after 2, 4, 8 … rows
+        self.steps = 0  # rows that moved it on
+        self.rows = self.time = self.stepped = 0  # as they were after 2, 4, 8 … rows
 
     def step(self, at):
         self.all += 1
         if at is not None:
-            self.elapsed = min(self.elapsed + self.stamps.next(at, self.time // max(1, self.rows)), MOST_ELAPSED)
+            passed = self.stamps.next(at, self.time // max(1, self.stepped))
+            self.elapsed, self.steps = min(self.elapsed + passed, MOST_ELAPSED), self.steps + (passed > 0)
         if self.all == (max(2, 2 * self.rows) if self.rows < BLOCK else self.rows + BLOCK):
-            self.rows, self.time = self.all, self.elapsed
+            self.rows, self.time, self.stepped = self.all, self.elapsed, self.steps
 
 
 class Episode:

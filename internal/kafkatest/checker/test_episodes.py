@@ -393,6 +393,13 @@ class Clock(unittest.TestCase):
                 self.assertEqual(clock.time, 10**9 * max(0, clock.rows - 1))
         self.assertEqual(said, [0, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 12288, 16384])
 
+    def test_rows_of_one_stamp(self):
+        """Machines that are asked together each five minutes: the next answer is no pause."""
+        clock = episodes.RowClock()
+        for i in range(40000):
+            clock.step(i // 20 * 300 * 10**9)
+        self.assertAlmostEqual(clock.elapsed / (1999 * 300 * 10**9), 1, 2)
+
     def test_stamps(self):
         """Seconds, and what each adds, where 10 s are usual."""
         for name, given in [
