@@ -17,8 +17,28 @@ import (
 	"github.com/lca-stream/lca-stream/source"
 )
 
-// drawn returns the samples of all values of a range, by id, and how often the range was read. It fails where the models take more memory
-// than they may.
+// readRange gives the rows of a partition to a range. It fails where the models take more memory than they may.
+func readRange(t *testing.T, w *world, k *KeyedRange, step int) {
+	t.Helper()
+	src := &memorySource{w: w, next: source.Offsets{keyedPartition: 0}, step: step}
+	for {
+		b, err := src.Read(t.Context())
+		if errors.Is(err, source.ErrEnd) {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := k.Do(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if k.bytes > k.Memory && len(k.order) > 1 {
+			t.Fatalf("%d models take %d bytes, and may take %d", len(k.order), k.bytes, k.Memory)
+		}
+	}
+}
+
+// drawn returns the samples of all values of a range, by id, and how often the range was read.
 func drawn(t *testing.T, w *world, by modelkey.By, memory int64, step int) (samples map[string]string, rounds int, noKey uint64) {
 	t.Helper()
 	k := &KeyedRange{
@@ -28,22 +48,7 @@ func drawn(t *testing.T, w *world, by modelkey.By, memory int64, step int) (samp
 	}
 	samples = map[string]string{}
 	for {
-		src := &memorySource{w: w, next: source.Offsets{keyedPartition: 0}, step: step}
-		for {
-			b, err := src.Read(t.Context())
-			if errors.Is(err, source.ErrEnd) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := k.Do(t.Context(), b); err != nil {
-				t.Fatal(err)
-			}
-			if k.bytes > memory && len(k.order) > 1 {
-				t.Fatalf("%d models take %d bytes, and may take %d", len(k.order), k.bytes, memory)
-			}
-		}
+		readRange(t, w, k, step)
 		for _, key := range k.Models() {
 			x, features, seen, err := key.Model.(*SampleRange).Matrix()
 			if _, twice := samples[key.ID]; twice || err != nil || seen != key.Rows {
@@ -115,19 +120,7 @@ func TestRangeIsTheLiveLearner(t *testing.T) {
 					return NewLearnRange(c, &scratch), nil
 				},
 			}
-			src := &memorySource{w: w, next: source.Offsets{keyedPartition: 0}, step: 30}
-			for {
-				b, err := src.Read(t.Context())
-				if errors.Is(err, source.ErrEnd) {
-					break
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := k.Do(t.Context(), b); err != nil {
-					t.Fatal(err)
-				}
-			}
+			readRange(t, w, k, 30)
 			saved := w.keyedCheckpoints(t, r)
 			for _, key := range k.Models() {
 				one := key.Model.(*LearnRange).one

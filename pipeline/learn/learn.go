@@ -342,6 +342,15 @@ func (l *Learn) gathered(ctx context.Context, m *source.Message, first int) erro
 	return l.minibatches(ctx, l.batcher.Add(l.x, l.ids, m.Partition.ID))
 }
 
+// learnRows learns rows of one stamp of a model that is one of many: they are one series. Those that fill it may have NaN for nulls.
+func (l *Learn) learnRows(ctx context.Context, x []float64, ids []uint64, stamp int64) error {
+	l.batcher.Stamp(stamp)
+	if l.fills() {
+		return l.minibatches(ctx, l.batcher.AddSeries(x, ids, make([]uint64, len(ids)), 0))
+	}
+	return l.minibatches(ctx, l.batcher.Add(x, ids, 0))
+}
+
 // minibatches learns minibatches.
 func (l *Learn) minibatches(ctx context.Context, all iter.Seq[minibatch.Minibatch]) error {
 	for mb := range all {

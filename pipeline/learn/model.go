@@ -94,15 +94,9 @@ func (k *KeyedLearn) minibatches(ctx context.Context, one *Learn, h *heldRows) e
 		for next < most && h.stamps[next] == h.stamps[first] {
 			next++
 		}
-		one.batcher.Stamp(h.stamps[first])
 		one.at = reject.Place{Topic: k.Partition.Topic, Partition: k.Partition.ID, Offset: h.offsets[next-1]}
 		one.offsets[k.Partition] = one.at.Offset
-		x, ids := h.x[first*dim:next*dim], k.ids[first:next]
-		all := one.batcher.Add(x, ids, 0)
-		if k.fills() {
-			all = one.batcher.AddSeries(x, ids, make([]uint64, len(ids)), 0)
-		}
-		if err := one.minibatches(ctx, all); err != nil {
+		if err := one.learnRows(ctx, h.x[first*dim:next*dim], k.ids[first:next], h.stamps[first]); err != nil {
 			return err
 		}
 		first = next

@@ -199,12 +199,7 @@ func (r *LearnRange) Features(names []string) error {
 func (r *LearnRange) Take(ctx context.Context, x []float64, ids []uint64, stamp int64) error {
 	r.one.learner.Borrow(r.scratch)
 	defer r.one.learner.Return(r.scratch)
-	r.one.batcher.Stamp(stamp)
-	all := r.one.batcher.Add(x, ids, 0)
-	if r.one.fills() {
-		all = r.one.batcher.AddSeries(x, ids, make([]uint64, len(ids)), 0)
-	}
-	err := r.one.minibatches(ctx, all)
+	err := r.one.learnRows(ctx, x, ids, stamp)
 	r.forget()
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
-	"slices"
 	"strings"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/status"
@@ -16,7 +15,6 @@ type markup struct{ strings.Builder }
 
 // add formats a piece of HTML. Strings among the arguments are text: they are escaped.
 func (m *markup) add(format string, args ...any) {
-	args = slices.Clone(args)
 	for i, a := range args {
 		if text, is := a.(string); is {
 			args[i] = html.EscapeString(text)

@@ -100,7 +100,7 @@ func (r *replay) newKeyedReplay() (*keyedReplay, error) {
 			return p.ID
 		},
 	}
-	if r.flags.algorithm == stochastic && (!r.flags.tune || k.tuning != nil) {
+	if k.learns() {
 		k.stage.OnInvalid = r.onInvalid()
 	}
 	if id := r.flags.modelID; id != "" {
@@ -109,9 +109,14 @@ func (r *replay) newKeyedReplay() (*keyedReplay, error) {
 	return k, nil
 }
 
+// learns reports whether the rows are for the live learner, and not for a sample: of a batch algorithm, or to choose settings by.
+func (k *keyedReplay) learns() bool {
+	return k.flags.algorithm == stochastic && (k.tuning != nil || !k.flags.tune)
+}
+
 // begin returns what takes the rows of a model.
 func (k *keyedReplay) begin(id string, _ source.Partition) (learn.RangeModel, error) {
-	if k.flags.algorithm != stochastic || k.tuning == nil && k.flags.tune {
+	if !k.learns() {
 		return learn.NewSampleRange(k.flags.rows(), k.stats), nil
 	}
 	return learn.NewLearnRange(learn.LearnConfig{
