@@ -61,6 +61,9 @@ func backtestFiles(t *testing.T) (dir string) {
 	files["plain.yaml"] = plainConfig
 	files["labels.csv"] = fmt.Sprintf("from,to\n%d,%d\n", faultFrom, faultTo)
 	files["times.csv"] = fmt.Sprintf("from,to\n%s,%s\n", at.Add(faultFrom*time.Minute).Format(time.RFC3339), at.Add(faultTo*time.Minute).Format(time.RFC3339))
+	span := strings.TrimPrefix(strings.TrimSpace(files["times.csv"]), "from,to\n")
+	files["one.csv"] = "from,to,key\n" + span + ",m1\n" + span + ",M0\n"
+	files["both.csv"] = "from,to,key\n" + span + ",m1\n" + span + ",m0\n"
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -214,9 +217,10 @@ func TestBacktestLabels(t *testing.T) {
 			t.Errorf("%s: %s", labels, diff)
 		}
 	}
-	got, _ := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--until", "1000", "--labels", "faulty", "--key", "machine")
-	if *got.Faults != 2 {
-		t.Errorf("%d faults of two machines", *got.Faults)
+	for labels, faults := range map[string]int{"faulty": 2, "times.csv": 2, "both.csv": 2, "one.csv": 1} {
+		if got, _ := backtested(t, dir, "rows.csv", "--features", "a,b,c", "--until", "1000", "--labels", labels, "--key", "machine", "--time", "at"); *got.Faults != faults {
+			t.Errorf("%s: %d faults of two machines, want %d", labels, *got.Faults, faults)
+		}
 	}
 	if said := string(must(t, dir, "backtest", "rows.csv", "-c", "plain.yaml", "--time=", "--features", "a,b,c", "--json", "--episodes", "episodes.json")); !strings.HasPrefix(said, `{"rows":1500,"scored":1385,"episodes":2,"false_episodes":null,"faults":null,"met":null,"delay_rows":null,"ap":null,"auc":null,"seconds":`) {
 		t.Error(said)
@@ -311,6 +315,7 @@ func TestBacktestRefuses(t *testing.T) {
 		"--until x: want a number of rows":             {"rows.csv", "--until", "x"},
 		"2026-01-01 is a time: say with --time":        {"rows.csv", "--until", "2026-01-01"},
 		"times.csv has times: say with --time":         {"rows.csv", "--labels", "times.csv"},
+		"one.csv has keys: say with --key":             {"rows.csv", "--labels", "one.csv", "--time", "at"},
 		"--labels: there are 0 columns \"no\"":         {"rows.csv", "--labels", "no"},
 		`column "a" has`:                               {"rows.csv", "--labels", "a"},
 		`column "machine" is utf8; want numbers`:       {"rows.csv", "--labels", "machine"},

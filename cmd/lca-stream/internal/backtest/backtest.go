@@ -78,7 +78,8 @@ A stretch of a series whose last rows are unusual is an episode. How many false 
 1/day where --time says when rows are, or else 1/2000 rows. --episodes writes each with its first and last unusual row.
 
 --labels names a column of 0 and 1, or a CSV file with the columns from and to: rows, counted from 0, or times, both
-inclusive. Labels judge, and nothing is learnt from them. No label is moved or widened (no point adjustment).
+inclusive. A third column, key, says whose fault it is; without it a time is one of all series. Labels judge, and nothing
+is learnt from them. No label is moved or widened (no point adjustment).
 
 -c and --set say how, as for a pipeline. With model.by the rows of each value have a model of their own, with
 transform.series they are a series of one model; the key of a row is what the column of --key has. A series goes on from
@@ -94,7 +95,7 @@ its rows in the normal stretch.`,
 	c.Flags().StringVar(&f.time, "time", "", "`COLUMN` with the time of each row: a time, a date, a text such as 2026-01-31T12:00:00Z, or a number of seconds since 1970 (or of ms, µs, ns)")
 	c.Flags().StringVar(&f.key, "key", "", "`COLUMN` with the key of each row, which says whose row it is")
 	c.Flags().StringSliceVar(&f.features, "features", nil, "`COLUMNS` that are learnt, A,B,…; default source.features")
-	c.Flags().StringVar(&f.labels, "labels", "", "`COLUMN` of 0 and 1, or CSV file of from,to, by which the scores are judged")
+	c.Flags().StringVar(&f.labels, "labels", "", "`COLUMN` of 0 and 1, or CSV file of from,to or from,to,key, by which the scores are judged")
 	c.Flags().StringVar(&f.until, "until", "", "`ROWS` of the normal stretch, or the time at which it ends")
 	c.Flags().StringVar(&f.rows, "rows", "", "write the rows with what the transform adds to `FILE` (.arrow, .arrows, .parquet); - is an Arrow IPC stream on standard output")
 	c.Flags().StringVarP(&f.page, "output", "o", "", "write the page to `FILE`; default: the name of the first file, with .html, unless --rows, --episodes or --json is there")
@@ -269,6 +270,11 @@ func (b *backtest) run(ctx context.Context, p *app.Program) error {
 	for _, text := range b.bad.texts() {
 		b.log.Warn("what is no row, or no number, was passed over", "what", text)
 	}
+	if b.judge.spans != nil {
+		if keys := b.judge.spans.unseen(); len(keys) > 0 {
+			b.log.Warn("--labels names keys that no row behind the normal stretch has", "keys", keys)
+		}
+	}
 	if why := b.told.fault(b.row); why != "" {
 		b.log.Warn("a budget in time needs times that go on", "because", why)
 	}
@@ -310,7 +316,7 @@ func (b *backtest) prepare() (err error) {
 	}
 	if f.labels != "" {
 		b.judge.labelled = true
-		if b.columns.labels, b.judge.spans, err = labelsOf(f.labels, f.time != ""); err != nil {
+		if b.columns.labels, b.judge.spans, err = labelsOf(f.labels, f.time != "", f.key); err != nil {
 			return err
 		}
 	}

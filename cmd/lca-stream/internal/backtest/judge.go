@@ -73,17 +73,23 @@ func labelsIn(col arrow.Array, name string) (func(i int) (label, error), error) 
 	}, nil
 }
 
-// spans are labelled stretches, in order and apart: of rows, or of times in µs.
+// spans are labelled stretches, of each key in order and apart: of rows, or of times in µs.
 type spans struct {
-	timed    bool
+	timed, keyed bool
+	of           map[string]*stretches // by key; "" where they are of all series
+}
+
+// stretches are those of one key.
+type stretches struct {
 	from, to []int64 // inclusive
+	seen     bool    // a row has the key
 }
 
 // mostSpans bounds the lines of a file of labels.
 const mostSpans = 1 << 20
 
 // labelsOf finds out what --labels names: a file by its ending, or else a column.
-func labelsOf(name string, timed bool) (column string, _ *spans, err error) {
+func labelsOf(name string, timed bool, key string) (column string, _ *spans, err error) {
 	if !strings.EqualFold(filepath.Ext(name), ".csv") {
 		return name, nil, nil
 	}
@@ -93,16 +99,18 @@ func labelsOf(name string, timed bool) (column string, _ *spans, err error) {
 	}
 	defer func() { _ = f.Close() }()
 	s, err := readSpans(f)
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", nil, app.UsageError("--labels %s: %v", name, err)
-	}
-	if s.timed && !timed {
+	case s.timed && !timed:
 		return "", nil, app.UsageError("--labels %s has times: say with --time which column has the time of each row", name)
+	case s.keyed && key == "":
+		return "", nil, app.UsageError("--labels %s has keys: say with --key which column has the key of each row", name)
 	}
 	return "", s, nil
 }
 
-// readSpans reads lines of from,to.
+// readSpans reads lines of from,to or from,to,key.
 func readSpans(from io.Reader) (*spans, error) {
 	text := bufio.NewReader(from)
 	r := csv.NewReader(text)
@@ -111,12 +119,15 @@ func readSpans(from io.Reader) (*spans, error) {
 	}
 	r.TrimLeadingSpace, r.ReuseRecord = true, true
 	head, err := r.Read()
-	if err != nil || !slices.Equal(head, []string{"from", "to"}) {
-		return nil, errors.New(`want a first line "from,to", and then rows, counted from 0, or times`)
+	s := &spans{of: map[string]*stretches{}, keyed: slices.Equal(head, []string{"from", "to", "key"})}
+	if err != nil || !s.keyed && !slices.Equal(head, []string{"from", "to"}) {
+		return nil, errors.New(`want a first line "from,to" or "from,to,key", and then rows, counted from 0, or times`)
 	}
-	type span struct{ from, to int64 }
+	type span struct {
+		from, to int64
+		key      string
+	}
 	var all []span
-	s := &spans{}
 	for line := 2; ; line++ {
 		fields, err := r.Read()
 		if errors.Is(err, io.EOF) {
@@ -128,7 +139,9 @@ func readSpans(from io.Reader) (*spans, error) {
 		var one span
 		from, timed, err1 := end(fields[0])
 		to, timedTo, err2 := end(fields[1])
-		one.from, one.to = from, to
+		if one.from, one.to = from, to; s.keyed {
+			one.key = strings.Clone(fields[2]) // the others are in the same memory
+		}
 		switch err := cmp.Or(err1, err2); {
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w", line, err)
@@ -143,13 +156,34 @@ func readSpans(from io.Reader) (*spans, error) {
 	}
 	slices.SortFunc(all, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	for _, one := range all {
-		if last := len(s.to) - 1; last >= 0 && one.from <= s.to[last] {
-			s.to[last] = max(s.to[last], one.to)
-			continue
-		}
-		s.from, s.to = append(s.from, one.from), append(s.to, one.to)
+		s.add(one.key, one.from, one.to)
 	}
 	return s, nil
+}
+
+// add adds a stretch that begins no earlier than those before it.
+func (s *spans) add(key string, from, to int64) {
+	of := s.of[key]
+	if of == nil {
+		of = &stretches{}
+		s.of[key] = of
+	}
+	if last := len(of.to) - 1; last >= 0 && from <= of.to[last] {
+		of.to[last] = max(of.to[last], to)
+		return
+	}
+	of.from, of.to = append(of.from, from), append(of.to, to)
+}
+
+// unseen are keys that no row has.
+func (s *spans) unseen() (keys []string) {
+	for key, of := range s.of {
+		if s.keyed && !of.seen {
+			keys = append(keys, strconv.Quote(key))
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // end reads one end of a span.
@@ -164,15 +198,26 @@ func end(text string) (at int64, timed bool, err error) {
 	return at, true, nil
 }
 
-// of is the label of a row.
-func (s *spans) of(row int64, at moment) label {
+// label is that of a row.
+func (s *spans) label(row int64, at moment, key string) label {
+	if !s.keyed {
+		key = ""
+	}
 	v := row
 	if s.timed {
-		if v = at.micros; !at.known {
-			return unknown
-		}
+		v = at.micros
 	}
-	if i := sort.Search(len(s.to), func(i int) bool { return s.to[i] >= v }); i < len(s.to) && s.from[i] <= v {
+	of := s.of[key]
+	if of != nil {
+		of.seen = true
+	}
+	switch {
+	case s.timed && !at.known:
+		return unknown
+	case of == nil:
+		return normal
+	}
+	if i := sort.Search(len(of.to), func(i int) bool { return of.to[i] >= v }); i < len(of.to) && of.from[i] <= v {
 		return faulty
 	}
 	return normal
@@ -205,12 +250,16 @@ func (j *judge) add(c *cells, i int, row int64, score float32, hasScore bool) (i
 	if !j.labelled {
 		return unknown, nil
 	}
+	series := ""
+	if c.key.Len() > 0 {
+		series, _ = c.key.At(i)
+	}
 	if j.spans != nil {
-		is = j.spans.of(row, c.at(i))
+		is = j.spans.label(row, c.at(i), series)
 	} else if is, err = c.labels(i); err != nil {
 		return unknown, fmt.Errorf("row %d: %w", row, err)
 	}
-	if j.fault(c, i, row, is); is == unknown || !hasScore {
+	if j.fault(series, row, is); is == unknown || !hasScore {
 		return is, nil
 	}
 	j.rows = append(j.rows, judged{score, is == faulty})
@@ -221,11 +270,7 @@ func (j *judge) add(c *cells, i int, row int64, score float32, hasScore bool) (i
 }
 
 // fault begins a fault, or goes on with one, in the series of a row.
-func (j *judge) fault(c *cells, i int, row int64, is label) {
-	series := ""
-	if c.key.Len() > 0 {
-		series, _ = c.key.At(i)
-	}
+func (j *judge) fault(series string, row int64, is label) {
 	at, open := j.open[series]
 	switch {
 	case is == faulty && !open:

@@ -48,7 +48,7 @@ func TestSpans(t *testing.T) {
 	}
 	var is string
 	for row := range int64(22) {
-		is += string("?-x"[s.of(row, moment{})])
+		is += string("?-x"[s.label(row, moment{}, "any")])
 	}
 	if want := "--xxx--xxx----------x-"; is != want {
 		t.Errorf("%s, want %s", is, want)
@@ -58,13 +58,25 @@ func TestSpans(t *testing.T) {
 		t.Fatal(err)
 	}
 	noon, _ := microsOf("2026-01-01T11:00:00Z")
-	got := []label{s.of(0, moment{noon, true}), s.of(0, moment{noon + 1, true}), s.of(0, moment{})}
+	got := []label{s.label(0, moment{noon, true}, ""), s.label(0, moment{noon + 1, true}, ""), s.label(0, moment{}, "")}
 	if diff := cmp.Diff([]label{faulty, normal, unknown}, got); diff != "" {
 		t.Error(diff)
+	}
+	s, err = readSpans(strings.NewReader("from,to,key\n7,9,b\n2,8,a\n0,9,A\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = []label{s.label(8, moment{}, "a"), s.label(9, moment{}, "a"), s.label(6, moment{}, "b"), s.label(7, moment{}, "b"), s.label(7, moment{}, "c")}
+	if diff := cmp.Diff([]label{faulty, normal, normal, faulty, normal}, got); diff != "" {
+		t.Error(diff)
+	}
+	if got := s.unseen(); len(got) != 1 || got[0] != `"A"` {
+		t.Errorf("no row has the keys %q", got)
 	}
 	for text, says := range map[string]string{
 		"":                                      `first line "from,to"`,
 		"begin,end\n1,2\n":                      `first line "from,to"`,
+		"from,to,machine\n1,2,a\n":              `or "from,to,key"`,
 		"from,to\n1,x\n":                        `line 2: "x" is neither a row nor a time`,
 		"from,to\n3,1\n":                        "line 2: it ends before it begins",
 		"from,to\n1,2026-01-01":                 "line 2: rows and times stand next to each other",
