@@ -278,13 +278,14 @@ func askCommitted(ctx context.Context, c *kafkaconn.Cluster, group string, parts
 // text it is JSON, {"v":1,"topic_id":"TUB3yqJWQDW3a-zhzGQ5ZA"}, with the id in Kafka's own spelling (kafka-topics.sh
 // --describe), left out if the brokers have no ids. A learner adds "model", the model it learns, because a transform
 // must not go on from there. One of models by key adds "models" instead: the topic of their checkpoints, "/" and what their ids
-// begin with. A transform adds "since", and what it has written: see Outputs. Earlier releases pass over that.
+// begin with. A transform adds "since", what it has written (see Outputs), and what it keeps of series (see States). Earlier releases pass over that.
 type Note struct {
-	Version int    `json:"v"`
-	TopicID string `json:"topic_id,omitempty"`
-	Model   string `json:"model,omitempty"`
-	Models  string `json:"models,omitempty"`
-	Since   Since  `json:"since,omitempty"`
+	Version int     `json:"v"`
+	TopicID string  `json:"topic_id,omitempty"`
+	Model   string  `json:"model,omitempty"`
+	Models  string  `json:"models,omitempty"`
+	Since   Since   `json:"since,omitempty"`
+	States  *States `json:"states,omitempty"`
 
 	*Outputs // of a transform; nil: an earlier release has committed it
 }
@@ -304,6 +305,13 @@ type End struct {
 	Offset    int64  `json:"offset"`
 	// Written is the offset of the input after the last one that this transaction has written something of there; 0: it has written nothing there.
 	Written int64 `json:"written,omitempty"`
+}
+
+// States are the topic of what is kept of the series of a partition, and from which offset of its partition on records were there.
+type States struct {
+	Topic   string `json:"topic"`
+	TopicID string `json:"topic_id,omitempty"`
+	Begin   int64  `json:"begin"`
 }
 
 // Since says, for each topic that a transform writes what it makes of a partition to, from which offset of the topic's

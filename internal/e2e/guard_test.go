@@ -84,6 +84,16 @@ func TestTopicDeletedWhileRunning(t *testing.T) {
 			if !strings.Contains(string(out), "create it with") || exitCode(err) != 2 {
 				t.Errorf("exit code %d of a second start:\n%s", exitCode(err), out)
 			}
+			if topic != "out-state" {
+				return
+			}
+			s.command("topics", "init")
+			p.start()
+			s.await(s.name, s.committedSoFar(s.name)+20, p)
+			p.stop()
+			if log, err := os.ReadFile(p.log); err != nil || !strings.Contains(string(log), "what was known of series is lost") {
+				t.Errorf("it goes on with another topic, and does not say what is lost: %v\n%s", err, lastLines(p.log, 40))
+			}
 		})
 	}
 }

@@ -44,11 +44,15 @@ type Positions struct {
 	Log    *slog.Logger
 	// Written, unless nil, corrects committed offsets that are older than what is written.
 	Written *Written
+	// States, unless nil, reads back the partition of the topic that has the states of a partition's series.
+	States func(of source.Partition) *checkpoint.ReadBack
 
 	id    atomic.Pointer[string] // id of the topic as first seen, which everything that is read and committed belongs to
 	last  sync.Map               // source.Partition → source.Position, as last found
 	since sync.Map               // source.Partition → source.Since, from which on topics that we write to count
 	wrote sync.Map               // source.Partition → source.Outputs: how far is written
+
+	states sync.Map // source.Partition → *source.States, as first seen
 }
 
 // known is what is known about a topic before a decision.
@@ -180,6 +184,9 @@ func (p *Positions) text(id string, part source.Partition) string {
 func (p *Positions) noteOf(id string, part source.Partition, wrote *source.Outputs) string {
 	note := source.NewNote(id, p.Model)
 	note.Models, note.Since, note.Outputs = p.Models, p.counts(part), wrote
+	if kept, noted := p.states.Load(part); noted {
+		note.States = kept.(*source.States)
+	}
 	return note.String()
 }
 
@@ -195,11 +202,14 @@ func (p *Positions) committed(ctx context.Context, f known, parts []source.Parti
 	next := make(source.Offsets, len(parts))
 	var missing []source.Partition
 	for _, part := range parts {
+		err := p.series(ctx, part, f.committed[part])
+		if err != nil {
+			return nil, nil, err
+		}
 		if next[part] = f.committed[part].Next; next[part] < 0 || !p.Ours(f.committed[part]) {
 			next[part], missing = -1, append(missing, part)
 			continue
 		}
-		var err error
 		if next[part], _, err = p.goOn(ctx, part, next[part], f.topic.ID); err != nil {
 			return nil, nil, err
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/pipeline"
+	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/models"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -121,7 +122,7 @@ func (s *whitening) whiten(ctx context.Context, shared transform.TransformConfig
 		members = &keptModels{members, byKey}
 	}
 	o := &transforms{whitening: s, shared: shared, models: byKey, positions: s.PositionsFor(s.Config.Source.Group, ""), lags: lags}
-	o.positions.Written = s.Written(shared.DeadLetter)
+	o.positions.Written, o.positions.States = s.Written(shared.DeadLetter), s.statesOf()
 	o.renew, o.gaps = s.Renewal(ctx, o.positions), s.Gaps(o.positions)
 	t := &pipeline.Transforms{Members: members, Log: s.Log.With("stage", "transform"), Stats: s.Stats, Open: o.open}
 	return watched(ctx, o.positions, t.Run)
@@ -310,9 +311,21 @@ func (s *whitening) states() *transform.StateTopic {
 	if name == "" {
 		return nil
 	}
+	back := s.statesOf()
 	return &transform.StateTopic{Name: name, Read: func(ctx context.Context, of source.Partition, each func(*source.Fetched) error) error {
-		return s.ReadBackOf(source.Partition{Topic: name, ID: of.ID}, source.Latest).Read(ctx, each)
+		return back(of).Read(ctx, each)
 	}}
+}
+
+// statesOf reads back the partition of the topic of states that is a partition's; nil: there is none.
+func (s *whitening) statesOf() func(source.Partition) *checkpoint.ReadBack {
+	name := s.Config.StateTopic()
+	if name == "" {
+		return nil
+	}
+	return func(of source.Partition) *checkpoint.ReadBack {
+		return s.ReadBackOf(source.Partition{Topic: name, ID: of.ID}, source.Latest)
+	}
 }
 
 func (s *whitening) follow() *models.Follow {
@@ -397,7 +410,7 @@ func (o *transforms) positionsOf(p source.Partition) *start.Positions {
 		return o.positions
 	}
 	at := o.KeyedTransformPositions(p.ID)
-	at.Written = o.positions.Written
+	at.Written, at.States = o.positions.Written, o.positions.States
 	return at
 }
 
