@@ -247,7 +247,7 @@ func TestChoiceOfAnyRows(t *testing.T) {
 				x[1] = 7
 			}
 		}},
-		{"few values", 3, func(c *Config) { c.NearCopies = false }, func(r *rand.Rand, _ int, x []float64) {
+		{"few values", 3, func(*Config) {}, func(r *rand.Rand, _ int, x []float64) {
 			for k := range x {
 				x[k] = float64(r.IntN(3))
 			}
@@ -257,7 +257,7 @@ func TestChoiceOfAnyRows(t *testing.T) {
 				x[k] = r.NormFloat64() / math.Abs(r.NormFloat64())
 			}
 		}},
-		{"slow rows", 2, func(c *Config) { c.TimeGap = 5 }, func(r *rand.Rand, i int, x []float64) {
+		{"slow rows", 2, func(*Config) {}, func(r *rand.Rand, i int, x []float64) {
 			for k := range x {
 				slow[k] = 0.7*slow[k] + r.NormFloat64()
 			}
@@ -311,28 +311,6 @@ func TestChoiceOfAnyRows(t *testing.T) {
 				t.Errorf("the state does not come back: %v", err)
 			}
 		})
-	}
-}
-
-// TestTargetRows holds that a kernel narrowed for more neighbours than the pool has keeps the split that the learner has found, for
-// metrics of each family, and that with as many neighbours it is better.
-func TestTargetRows(t *testing.T) {
-	const d, rows, many = 10, 4000, 4000
-	for _, metric := range []lca.Metric{lca.MetricFull, lca.MetricDiagonal} {
-		r := rand.New(rand.NewPCG(11, 17))
-		x, fresh, centres := five(r, rows, d-2), five(r, 1000, d-2), five(r, many, d-2)
-		learn := func(target int) *lca.Model {
-			c := DefaultConfig(d)
-			c.Preset, c.Metric, c.Neighbours, c.TargetRows = lca.PresetDensity, metric, 250, target
-			return learned(t, c, x, sequence(0, rows))
-		}
-		plain, narrow := learn(0), learn(many)
-		if metric == lca.MetricFull && plain.Parzen() == d || narrow.Parzen() != plain.Parzen() {
-			t.Errorf("%v: %d directions are Parzen, without a correction %d of %d", metric, narrow.Parzen(), plain.Parzen(), d)
-		}
-		if now, was := narrow.TestNLL(fresh, centres), plain.TestNLL(fresh, centres); !(now < was) {
-			t.Errorf("%v: NLL %.3f with %d neighbours, without a correction %.3f", metric, now, many, was)
-		}
 	}
 }
 

@@ -30,13 +30,10 @@ type Config struct {
 	PassRowsCap int     // upper bound of the growing n, rows; default 3000
 	Minibatch   int     // B, rows of each Learn; default 100
 	Neighbours  int     // N, the pool's size, rows; default 3000, at least 10·Dim is advised
-	TargetRows  int     // rows the kernel width is corrected to, (N/target)^{2/(d_P+4)}; 0 = off
 
 	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity, or Dim + 500 (wide.go); more where a column is slow (warmup.go)
 	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (rehearse.go)
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: by the scores of the pool (gate.go); +Inf = off
-	TimeGap     int     // rows of a partition within which two rows are no neighbours; 0 = none; Auto: by the autocorrelation (package timegap)
-	NearCopies  bool    // leave near copies out of the neighbours; default true (false for discrete data)
 	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); without it the learner never restarts; default true
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
 	AcceptRows  int     // rows for which a series must be unusual until that is learnt (holds.go), ≥ 1; Auto: by preset, metric 1000 rows, density a week
@@ -45,7 +42,7 @@ type Config struct {
 
 	Recent bool // learn what scores the last rows of a series (package recent); not done beyond recent.MostColumns columns; default true
 
-	Precision  lca.Precision // default Float32
+	Precision  lca.Precision // default Float32; in Float64 a step is one of EM to ten digits (TestLearnIsOneStep), at twice the time
 	Components lca.Components
 }
 
@@ -55,7 +52,7 @@ func DefaultConfig(dim int) Config {
 		Dim: dim, Kind: lca.KindAuto, Metric: lca.MetricFull,
 		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto, Kernel: lca.KernelAuto,
 		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000,
-		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, TimeGap: lca.Auto, NearCopies: true, Drift: true, DriftRows: lca.Auto, AcceptRows: lca.Auto,
+		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, Drift: true, DriftRows: lca.Auto, AcceptRows: lca.Auto,
 		Recent: true, Precision: lca.Float32, Components: lca.ComponentsAll,
 	}
 }
@@ -67,7 +64,7 @@ func (c Config) Fit() lca.Config {
 	f.Kind, f.Metric, f.Rank = c.Kind, c.Metric, c.Rank
 	f.Preset, f.Nu, f.NuGaussian, f.NuUnit = c.Preset, c.Nu, c.NuGaussian, c.NuUnit
 	f.Kernel, f.DOF = c.Kernel, c.DOF
-	f.NearCopies, f.Components = c.NearCopies, c.Components
+	f.Components = c.Components
 	return f
 }
 
@@ -105,14 +102,12 @@ func (c Config) Validate() error {
 	check(c.PassRowsCap >= 1, "PassRowsCap is %d, want at least 1", c.PassRowsCap)
 	check(c.Minibatch >= 1, "Minibatch is %d, want at least 1", c.Minibatch)
 	check(c.Neighbours >= 2, "Neighbours is %d, want at least 2", c.Neighbours)
-	check(c.TargetRows >= 0, "TargetRows is %d, want at least 0", c.TargetRows)
 	check(c.WarmupRows == lca.Auto || c.WarmupRows >= 2, "WarmupRows is %d, want Auto or at least 2", c.WarmupRows)
 	check(c.InnerSteps == lca.Auto || c.InnerSteps >= 1, "InnerSteps is %d, want Auto or at least 1", c.InnerSteps)
 	check(c.DriftRows == lca.Auto || c.DriftRows >= 1, "DriftRows is %d, want Auto or at least 1", c.DriftRows)
 	check(c.AcceptRows == lca.Auto || c.AcceptRows >= 1, "AcceptRows is %d, want Auto or at least 1", c.AcceptRows)
 	check(c.AcceptSpan >= 0, "AcceptSpan is %d, want at least 0", c.AcceptSpan)
 	check(c.OutlierGate == lca.Auto || c.OutlierGate > 0, "OutlierGate is %v, want Auto or a number > 0", c.OutlierGate)
-	check(c.TimeGap == lca.Auto || c.TimeGap >= 0, "TimeGap is %d, want Auto or at least 0", c.TimeGap)
 	check(known(c.Precision, lca.ParsePrecision), "unknown Precision %d", c.Precision)
 	check(known(c.Components, lca.ParseComponents), "unknown Components %d", c.Components)
 	return errors.Join(faults...)

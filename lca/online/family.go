@@ -62,17 +62,9 @@ func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 	if err := s.factorGlobal(l, l.shrinkage(l.metric.parzen)); err != nil {
 		return err
 	}
-	m2, split := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu), l.splitAfter(l.metric.parzen)
-	if l.cfg.TargetRows > 0 {
-		if err := s.proposition1(m2, split, l.work); err != nil {
-			return err
-		}
-		parzen := s.parzen
-		l.toTarget(cl, parzen)
-		m2, split = l.addNu(m2, &s.ColumnScale, cl, l.cfg.Nu), func([]float64) int { return parzen }
-	}
+	m2 := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu)
 	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
-	if err := s.proposition1(m2, split, l.work); err != nil {
+	if err := s.proposition1(m2, l.splitAfter(l.metric.parzen), l.work); err != nil {
 		return err
 	}
 	m.Ratio = s.ratio
@@ -196,12 +188,7 @@ func (c confinedFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 		pull.CG = global
 	}
 	m1 := pull.Add(global, l.cfg.NuGaussian)
-	p, sigma, err := c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu), lca.Auto)
-	if err == nil && l.cfg.TargetRows > 0 {
-		parzen := prop1.Columns(p.BL)
-		l.toTarget(cl, parzen)
-		p, sigma, err = c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu), parzen)
-	}
+	p, sigma, err := c.ridged(m1, pull.Add(f.CovarianceIn(cl, d), l.cfg.Nu))
 	if err != nil {
 		return err
 	}
@@ -211,7 +198,7 @@ func (c confinedFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 }
 
 // ridged is the M-step with the ridges that a singular matrix gets in a split.
-func (c confinedFamily) ridged(m1, m2 *mat.SymDense, parzen int) (prop1.Parts, *mat.SymDense, error) {
+func (c confinedFamily) ridged(m1, m2 *mat.SymDense) (prop1.Parts, *mat.SymDense, error) {
 	var root *mat.SymDense
 	var err error
 	for _, r := range prop1.Ridges {
@@ -221,7 +208,7 @@ func (c confinedFamily) ridged(m1, m2 *mat.SymDense, parzen int) (prop1.Parts, *
 		}
 		var p prop1.Parts
 		var sigma *mat.SymDense
-		if p, sigma, err = c.solver.Solve(one, root, two, parzen); err == nil {
+		if p, sigma, err = c.solver.Solve(one, root, two, prop1.Auto); err == nil {
 			return p, sigma, nil
 		}
 	}

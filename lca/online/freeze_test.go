@@ -19,9 +19,11 @@ func TestFreeze(t *testing.T) {
 	for _, metric := range []lca.Metric{lca.MetricFull, lca.MetricDiagonal} {
 		t.Run(metric.String(), func(t *testing.T) {
 			c := DefaultConfig(dim)
-			c.Neighbours, c.Minibatch, c.Metric, c.TimeGap = 300, rows, metric, 3
-			c.TargetRows = 1000
+			c.Neighbours, c.Minibatch, c.Metric = 300, rows, metric
 			x, _ := clusters(rows*minibatches, dim)
+			for i := dim; i < len(x); i++ { // rows that are near in time are no neighbours
+				x[i] += 0.8 * x[i-dim]
+			}
 			run := func(each func(*Learner)) []byte {
 				l, err := NewLearner(c)
 				if err != nil {
@@ -33,6 +35,9 @@ func TestFreeze(t *testing.T) {
 						t.Fatal(err)
 					}
 					each(l)
+				}
+				if l.gap.Rows == 0 {
+					t.Error("no row is near another in time: not the case that is meant")
 				}
 				state, err := l.AppendBinary(nil)
 				if err != nil {

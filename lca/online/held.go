@@ -91,10 +91,7 @@ func (l *Learner) affordable(known pool.Batch) bool {
 // Parzen: a new cluster may be far from μ in a direction that is Gaussian until C_G has seen it.
 func (l *Learner) withCompany(b pool.Batch) pool.Batch {
 	m, n := l.metric, len(l.metric.Active)
-	z, near := l.coordinates(b), 0.0
-	if l.cfg.NearCopies {
-		near = kernel.NearCopy * float64(n)
-	}
+	z, near := l.coordinates(b), kernel.NearCopy*float64(n)
 	constant := 0.5*float64(n)*math.Log(2*math.Pi) - m.logVolume() + math.Log(float64(l.pool.Len()))
 	var known []int
 	for i := range b.IDs {

@@ -95,12 +95,12 @@ func TestFiniteSetWithoutFault(t *testing.T) {
 	}
 }
 
-// TestNextPass holds that a number of rows for the time gap means the same in each pass, and that a change at the end of a pass does
+// TestNextPass holds that a row has the same place in time in each pass, and that a change at the end of a pass does
 // not go on with the first rows of the next one.
 func TestNextPass(t *testing.T) {
 	const d, rows = 4, 2000
 	c := DefaultConfig(d)
-	c.Neighbours, c.TimeGap, c.Finite = 400, 20, true
+	c.Neighbours, c.Finite = 400, true
 	l, err := NewLearner(c)
 	if err != nil {
 		t.Fatal(err)

@@ -113,7 +113,7 @@ func emptyRegime(c Config) regime {
 		pool:     pool.New(c.Neighbours, c.Dim),
 		moments:  newRunningMoments(c.momentsMemory(), c.Dim),
 		cl:       make([]float64, c.Dim*c.Dim),
-		gap:      timegap.New(c.TimeGap, c.Neighbours, c.Finite),
+		gap:      timegap.New(c.Neighbours, c.Finite),
 		gate:     scoreGate{limit: math.Inf(1)},
 	}
 }
@@ -310,7 +310,7 @@ func (l *Learner) eStep(b pool.Batch, outliers int) (m *kernel.Moments, far int)
 }
 
 // exclusion says which pairs of a row and a neighbour are not admissible: the same record, rows that are near in
-// time (package timegap), and near copies unless the data is discrete. Each would draw the kernel to width 0, and ν could
+// time (package timegap), and near copies. Each would draw the kernel to width 0, and ν could
 // not prevent it, because it is not part of the average.
 func (l *Learner) exclusion(b pool.Batch) kernel.Exclusion {
 	l.starts, l.excluded = append(l.starts[:0], 0), l.excluded[:0]
@@ -322,7 +322,7 @@ func (l *Learner) exclusion(b pool.Batch) kernel.Exclusion {
 	}
 	ex := kernel.Exclusion{Start: l.starts, Index: l.excluded, Gate: math.Inf(1)}
 	ex.Order, ex.Window = l.inTime.Windows(l.pool.Places, b.Places, l.gap.Rows)
-	if l.cfg.NearCopies && l.metric.parzen > 0 { // without a kernel no pair can draw it to width 0
+	if l.metric.parzen > 0 { // without a kernel no pair can draw it to width 0
 		ex.NearCopy, ex.Atom = kernel.NearCopy*float64(len(l.metric.Active)), kernel.AtomCopies
 	}
 	return ex

@@ -6,7 +6,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // Model returns what has been learnt so far: the split of Proposition 1 for the current C_L and C_G,
@@ -48,19 +47,10 @@ func (l *Learner) FreezeYoung() (*Frozen, error) {
 	return &Frozen{model: m}, nil
 }
 
-// toTarget corrects the width of a C_L from the pool's rows to Config.TargetRows. The split must have been found before: by a
-// narrower C_L, directions of noise would be Parzen.
-func (l *Learner) toTarget(cl []float64, parzen int) {
-	factor := prop1.WidthFactor(l.pool.Len(), l.cfg.TargetRows, parzen)
-	for k := range cl {
-		cl[k] *= factor
-	}
-}
-
 // admissible says which neighbours count for a row of the pool: those that would for a row to be learnt. What it returns is
 // valid until the next windows of l.inTime.
 func (l *Learner) admissible() lca.Admissible {
-	a := lca.Admissible{Copies: !l.cfg.NearCopies, Independent: l.moments.independent(max(1, l.gap.Rows)), Shrunk: l.shrinkage(l.metric.parzen)}
+	a := lca.Admissible{Independent: l.moments.independent(max(1, l.gap.Rows)), Shrunk: l.shrinkage(l.metric.parzen)}
 	if l.usesScores() {
 		a.Limit = l.gate.limit
 	}

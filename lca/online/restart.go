@@ -147,7 +147,7 @@ func (l *Learner) restart(first pool.Batch, s Step) (Step, error) {
 	was := former{l.regime, l.counts.Since}
 	l.leave()
 	l.counts.Since = 0
-	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: was.aligned, cl: make([]float64, l.cfg.Dim*l.cfg.Dim), gap: timegap.New(l.cfg.TimeGap, l.cfg.Neighbours, l.cfg.Finite)})
+	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: was.aligned, cl: make([]float64, l.cfg.Dim*l.cfg.Dim), gap: timegap.New(l.cfg.Neighbours, l.cfg.Finite)})
 	l.gap.Learn(first, l.cfg.Dim)
 	l.gap.Revise()
 	b, used, err := l.fitInside(first, &s)

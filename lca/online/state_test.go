@@ -41,7 +41,6 @@ func variants(d int) map[string]Config {
 		"parzen":      vary(func(c *Config) { c.Components = lca.ComponentsParzen }),
 		"finite":      vary(func(c *Config) { c.Finite = true }),
 		"exponential": vary(func(c *Config) { c.Neighbours = 5 * d }),
-		"target":      vary(func(c *Config) { c.TargetRows = 4000 }),
 	}
 }
 

@@ -72,27 +72,6 @@ func TestTimeGap(t *testing.T) {
 	}
 }
 
-// TestTimeGapIsObeyed holds that a number is taken as it is.
-func TestTimeGapIsObeyed(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		gap    int
-		finite bool
-		want   uint64
-	}{{"a number", 7, false, 7}, {"off", 0, false, 0}, {"a number for a finite set", 7, true, 7}} {
-		config := DefaultConfig(3)
-		config.TimeGap, config.Finite = c.gap, c.finite
-		l, err := NewLearner(config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		feed(t, l, slowRows(rand.New(rand.NewPCG(1, 15)), 2000, 3, 0.95), 100)
-		if l.gap.Rows != c.want {
-			t.Errorf("%s: gap of %d rows, want %d", c.name, l.gap.Rows, c.want)
-		}
-	}
-}
-
 // TestTimeGapOfAFiniteSet holds that a finite set of slow rows has the gap of a stream, and a sorted one, whose rows only jump, none.
 func TestTimeGapOfAFiniteSet(t *testing.T) {
 	const d, rows = 3, 3000

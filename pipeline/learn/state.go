@@ -311,10 +311,9 @@ var settings = []setting{
 	{"Neighbours", "lca.neighbours", true},
 	{"Preset", "lca.preset", false}, {"Nu", "lca.nu", false}, {"NuGaussian", "the second number of lca.nu", false}, {"NuUnit", "lca.nu_unit", false},
 	{"Gamma", "lca.gamma", false}, {"PassRows", "lca.pass_rows", false},
-	{"Minibatch", "minibatch.rows", false}, {"TargetRows", "lca.target_rows", false},
-	{"WarmupRows", "lca.warmup_rows", false}, {"InnerSteps", "lca.inner_steps", false}, {"OutlierGate", "lca.outlier_gate", false},
-	{"TimeGap", "lca.time_gap", false}, {"NearCopies", "lca.near_copies", false}, {"Drift", "lca.accept_after", false}, {"DriftRows", "lca.accept_after", false}, {"AcceptRows", "lca.accept_after", false}, {"AcceptSpan", "lca.accept_after", false},
-	{"Precision", "lca.precision", false},
+	{"Minibatch", "minibatch.rows", false},
+	{"WarmupRows", "lca.warmup_rows", false}, {"OutlierGate", "lca.outlier_gate", false},
+	{"Drift", "lca.accept_after", false}, {"DriftRows", "lca.accept_after", false}, {"AcceptRows", "lca.accept_after", false}, {"AcceptSpan", "lca.accept_after", false},
 	{"Components", "transform.components", false},
 }
 

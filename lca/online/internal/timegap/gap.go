@@ -25,7 +25,7 @@ const (
 // a second, and each later row is far from all before it. In such a stream rows in a row are hardly more than one, so
 // the warm-up (learner.go), the growth of n (config.go) and the patience with a change (restart.go) count rows/gap.
 //
-// Unless Config.TimeGap is a number, the gap is three times the lag at which the median column's autocorrelation falls
+// The gap is three times the lag at which the median column's autocorrelation falls
 // below 1/e, and 0 where that of adjacent rows is below it already, as in a stream whose rows are independent.
 //
 // A stream that jumps between levels has a gap too, because it shows a part of what it is at a time. A finite set with
@@ -35,7 +35,6 @@ const (
 // minute: a first model of these takes all other hours for outliers. For the neighbours one slow column does not matter,
 // because rows that are near in time are near in that column alone.
 type Gap struct {
-	fixed  bool   // Config.TimeGap is a number
 	finite bool   // Config.Finite
 	Rows   uint64 // the gap; 0 = none
 	most   uint64 // largest gap
@@ -43,14 +42,8 @@ type Gap struct {
 	autocorrelation
 }
 
-// New returns the gap of that number of rows, or, of fewer than none, one that is learnt: of a finite set or not, with at most that number of neighbours.
-func New(rows, neighbours int, finite bool) Gap {
-	g := Gap{most: uint64(neighbours), finite: finite}
-	if rows >= 0 {
-		g.fixed, g.Rows = true, uint64(rows)
-	}
-	return g
-}
+// New returns a gap that is learnt, of a finite set or not, with at most that number of neighbours.
+func New(neighbours int, finite bool) Gap { return Gap{most: uint64(neighbours), finite: finite} }
 
 // Fixed returns a gap that learns nothing more.
 func Fixed(rows uint64) Gap { return Gap{Rows: rows} }
@@ -78,11 +71,7 @@ func (g *Gap) Clone() Gap {
 }
 
 // Learn adds rows to the estimate.
-func (g *Gap) Learn(b pool.Batch, d int) {
-	if !g.fixed {
-		g.autocorrelation.learn(b, d)
-	}
-}
+func (g *Gap) Learn(b pool.Batch, d int) { g.autocorrelation.learn(b, d) }
 
 // Stretched returns how many rows stand for the given number of independent ones: at most the pool's size, because a
 // stream must not wait without end.
@@ -95,7 +84,7 @@ func Stretched(rows int, gap uint64, neighbours int) int {
 
 // Slowest returns the gap of the slowest column, for the warm-up.
 func (g *Gap) Slowest() uint64 {
-	if g.fixed || g.finite && g.Rows == 0 {
+	if g.finite && g.Rows == 0 {
 		return g.Rows
 	}
 	return g.Of(g.LongestLag())
@@ -108,9 +97,6 @@ func (g *Gap) Of(lag float64) uint64 {
 
 // Revise computes the gap again.
 func (g *Gap) Revise() {
-	if g.fixed {
-		return
-	}
 	rows := g.Of(g.lag())
 	if g.finite && rows > 0 && !g.surelyMoves() {
 		rows = 0
@@ -126,11 +112,8 @@ func (g *Gap) Write(w *state.Writer) {
 	g.autocorrelation.write(w)
 }
 
-// Read reads what Write wrote, which a configuration with a number replaces.
+// Read reads what Write wrote.
 func (g *Gap) Read(r *state.Reader, dim int) {
-	was := Gap{fixed: g.fixed, finite: g.finite, most: g.most, Rows: r.U64()}
-	was.autocorrelation.read(r, dim)
-	if !g.fixed {
-		*g = was
-	}
+	*g = Gap{finite: g.finite, most: g.most, Rows: r.U64()}
+	g.autocorrelation.read(r, dim)
 }
