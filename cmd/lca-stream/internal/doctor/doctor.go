@@ -65,6 +65,7 @@ control.`,
 			return err
 		}
 		defer s.Close()
+		s.Looks = true
 		d := &doctor{system: s, say: func(c check) error {
 			if *asJSON {
 				return json.NewEncoder(p.Stdout).Encode(c)
@@ -314,7 +315,7 @@ func (d *doctor) width(c *config.Config, f *minibatch.Features) {
 		return
 	}
 	if c.LCA.Neighbours < 10*dim {
-		d.warn("widths", fmt.Sprintf("set lca.neighbours to %d or more", 10*dim), "%d neighbours are few for %d features", c.LCA.Neighbours, dim)
+		d.warn("widths", fmt.Sprintf("set lca.neighbours to %d or more", 10*dim), "%d neighbours are few for %s", c.LCA.Neighbours, plural.Count(dim, "feature"))
 	}
 	const remedy = "set fewer lca.neighbours, or name fewer source.features"
 	switch least, about, later := checkpoint.CheckpointBytes(c.LCA.Neighbours, dim); {
@@ -357,7 +358,7 @@ func (d *doctor) models(ctx context.Context) {
 	if young != "" {
 		young = "; " + young
 	}
-	d.ok("models", "%s: version %d, %s old, %d features%s", s.ModelID, s.Version, app.Age(time.Since(s.Time)), s.Model.Dim, young)
+	d.ok("models", "%s: version %d, %s old, %s%s", s.ModelID, s.Version, app.Age(time.Since(s.Time)), plural.Count(s.Model.Dim, "feature"), young)
 	const remedy = "set another snapshot.model_id to learn a new model, or correct source.features"
 	if !minibatch.Chosen(c.Source.Features, s.Features) {
 		d.fault("models", remedy, "the model %s", checkpoint.OtherFeatures(s.Features, "source.features says", c.Source.Features))
@@ -370,9 +371,9 @@ func (d *doctor) models(ctx context.Context) {
 	missing, added := app.Without(app.Without(s.Features, d.features.Names), d.columns), app.Without(d.features.Names, s.Features)
 	switch {
 	case len(missing) > 0:
-		d.fault("models", remedy, "the model has %d features and the messages %d; they lack %q", s.Model.Dim, d.features.Dim(), app.Shortened(missing, 5))
+		d.fault("models", remedy, "the model has %s and the messages %d; they lack %q", plural.Count(s.Model.Dim, "feature"), d.features.Dim(), app.Shortened(missing, 5))
 	case len(added) > 0:
-		d.warn("models", "name the model's in source.features, or set another snapshot.model_id to learn a new model", "the model has %d features and the messages %d; it does not know %q", s.Model.Dim, d.features.Dim(), app.Shortened(added, 5))
+		d.warn("models", "name the model's in source.features, or set another snapshot.model_id to learn a new model", "the model has %s and the messages %d; it does not know %q", plural.Count(s.Model.Dim, "feature"), d.features.Dim(), app.Shortened(added, 5))
 	}
 }
 
@@ -492,7 +493,7 @@ func (d *doctor) positions(ctx context.Context) {
 
 // unwritten reports partitions that a transform would not begin with, because the group has written something of them and nothing else is known of it.
 func (d *doctor) unwritten(ctx context.Context, all *offsets.Shown) {
-	ctx, cancel := context.WithTimeout(ctx, 15*time.Second) // a transaction may be open
+	ctx, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
 	written, err := d.system.Ends(ctx)
 	var out []source.Partition
@@ -558,15 +559,16 @@ func begun(parts []offsets.Partition, start string) string {
 func (d *doctor) tellGaps(p offsets.Partition) {
 	skips := d.system.Config.Source.OnGap == config.Skip
 	tell := func(stage string, records int64, fault bool, because string) {
-		const what = "partition %d: %d offsets were deleted before the %s has read them"
+		const what = "partition %d lacks %s that the %s has not read"
+		gone := plural.Count(records, "offset")
 		switch {
 		case records == 0:
 		case skips:
-			d.warn("positions", "keep records for longer", what+"; source.on_gap skips them", p.Partition, records, stage)
+			d.warn("positions", "keep records for longer", what+"; source.on_gap skips them", p.Partition, gone, stage)
 		case fault:
-			d.fault("positions", "set source.on_gap: skip, or move on with `lca-stream offsets reset`", what, p.Partition, records, stage)
+			d.fault("positions", "set source.on_gap: skip, or move on with `lca-stream offsets reset`", what, p.Partition, gone, stage)
 		default:
-			d.warn("positions", "set source.on_gap: skip where `learn` runs apart", what+because, p.Partition, records, stage)
+			d.warn("positions", "set source.on_gap: skip where `learn` runs apart", what+because, p.Partition, gone, stage)
 		}
 	}
 	tell("transform", p.GoneFrom(p.Transform.Next()), true, "")
@@ -698,7 +700,14 @@ func (d *doctor) topics(ctx context.Context) (there present) {
 		return there
 	}
 	there.source, there.all, there.led = findings[0].Partitions > 0, true, true
+	begun, err := d.system.Begun(ctx)
+	first := there.source && !begun && err == nil
+	var absent []string
 	for _, f := range findings {
+		if first && f.Partitions == 0 && !f.Denied {
+			there.all, absent = false, append(absent, f.Topic)
+			continue
+		}
 		there.all = there.all && f.Partitions > 0
 		there.led = there.led && (len(f.Leaderless) == 0 || f.Path == "transform.topic" || f.Path == "dead_letter.topic" || f.Path == "alarms.topic")
 		if f.Denied {
@@ -711,6 +720,9 @@ func (d *doctor) topics(ctx context.Context) (there present) {
 			d.fault("topics", f.Remedy, "%s (%s): %s", f.Topic, f.Path, strings.Join(f.Faults, ", "))
 		}
 		d.warnings(f)
+	}
+	if len(absent) > 0 {
+		d.warn("topics", "the first `lca-stream run` creates them where it may, and so does `lca-stream topics init`", "not there yet: %s", strings.Join(absent, ", "))
 	}
 	inner, err := topics.Inner(ctx, d.system.Cluster)
 	if err != nil {

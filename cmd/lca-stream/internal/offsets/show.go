@@ -75,6 +75,7 @@ not go on at the committed offset, it says where, and why.`,
 			return err
 		}
 		defer s.Cluster.Close()
+		s.Looks = true
 		all, err := Show(ctx, s)
 		if err != nil {
 			return s.Cluster.Explain(err)
@@ -140,7 +141,7 @@ func Show(ctx context.Context, s *system.System) (*Shown, error) {
 	return all, nil
 }
 
-// lookFor bounds how long it is looked for where a take-over would go on: a transaction may be open.
+// lookFor bounds how long it is looked for where a take-over would go on.
 const lookFor = 15 * time.Second
 
 // lookOn looks where a take-over would go on.

@@ -28,7 +28,7 @@ func LearnGroup(c *config.Config) string { return c.Source.Group + ".learn" }
 
 // makeTopics creates our topics before the first start of a pipeline. What is not created is said by those who look for it.
 func (s *System) makeTopics(ctx context.Context, wants []topics.Want) {
-	names, err := topics.Make(ctx, s.Cluster, wants, func() (bool, error) { return s.begun(ctx) })
+	names, err := topics.Make(ctx, s.Cluster, wants, func() (bool, error) { return s.Begun(ctx) })
 	if len(names) > 0 {
 		s.Log.Info("topics are created, as this is the first start", "topics", names)
 	}
@@ -37,8 +37,8 @@ func (s *System) makeTopics(ctx context.Context, wants []topics.Want) {
 	}
 }
 
-// begun reports whether the learner or the transform has committed an offset.
-func (s *System) begun(ctx context.Context) (bool, error) {
+// Begun reports whether the learner or the transform has committed an offset.
+func (s *System) Begun(ctx context.Context) (bool, error) {
 	parts, err := s.Topics.Partitions(ctx, s.Config.Source.Topic)
 	for _, group := range []string{s.Config.Source.Group, LearnGroup(s.Config)} {
 		if err != nil {
@@ -104,12 +104,12 @@ func (s *Positions) Known(ctx context.Context, group, model string) (start.Known
 		at.Places = Places{Cluster: s.Cluster, Looks: true}
 		return at.Known(ctx)
 	}
-	if !s.Keyed() {
-		return look(source.Partition{})
-	}
 	ours, err := s.Partitions(ctx, s.Config.Checkpoint.Topic)
 	if err != nil {
-		return start.Known{}, err
+		return start.Known{}, missing(s.Config, s.Config.Checkpoint.Topic, err)
+	}
+	if !s.Keyed() {
+		return look(source.Partition{})
 	}
 	all, err := look(source.Partition{})
 	clear(all.Markers)

@@ -42,6 +42,7 @@ type Topics struct {
 	Registry *registry.Client // nil: none is configured
 	Stats    *stats.Stats
 	Log      *slog.Logger
+	Looks    bool           // it changes nothing: no open transaction is waited for, which may take as long as its timeout
 	memory   *source.Memory // of all readers; nil: each has its own
 	link     *sink.Link     // of all producers; nil: each has its own
 	said     sync.Map       // names of schemas of which leftOut has said what is left out
@@ -283,6 +284,9 @@ func (s *Topics) EndOf(ctx context.Context, p source.Partition, at source.At) (i
 
 // ReadBackOf reads one partition of one of our topics to one of its ends.
 func (s *Topics) ReadBackOf(p source.Partition, to source.At) *checkpoint.ReadBack {
+	if s.Looks && to == source.Latest {
+		to = source.LatestStable
+	}
 	return &checkpoint.ReadBack{
 		Topic: p.Topic, Log: s.Log,
 		Open: func(ctx context.Context, from int64) (checkpoint.TopicReader, error) {
