@@ -39,8 +39,15 @@ func (l *Learn) follow(a *episode.Acceptance, at map[int32]int64) {
 	if a.Series != nil {
 		who = *a.Series
 	}
-	fact.Message = episode.OneLine(fmt.Sprintf("%s: accepted as normal by %s; %d rows that were held are learnt", who, a.By, rows))
-	l.Log.Info("an episode was accepted", "model_id", l.ModelID, "id", a.ID, "by", a.By, "rows", rows)
+	learnt := fmt.Sprintf("%d rows that were held are learnt", rows)
+	switch rows {
+	case 0: // the learner has a level of its own
+		learnt = "it waits for no row: they are learnt already, or not kept any more"
+	case 1:
+		learnt = "a row that was held is learnt"
+	}
+	fact.Message = episode.OneLine(fmt.Sprintf("%s: accepted as normal by %s; %s", who, a.By, learnt))
+	l.Log.Info("an episode was accepted", "model_id", l.ModelID, "id", a.ID, "by", a.By, "what", learnt)
 	l.pending = append(l.pending, l.Alarms.Accepted(&fact))
 }
 

@@ -427,7 +427,7 @@ func TestFactIsOneLine(t *testing.T) {
 	if err := json.Unmarshal(l.pending[0].Value, &fact); err != nil {
 		t.Fatal(err)
 	}
-	if want := "pump\ufffd\ufffd[31m 1: accepted as normal by an\ufffdna; 0 rows that were held are learnt"; fact.Message != want || *fact.Series != series {
+	if want := "pump\ufffd\ufffd[31m 1: accepted as normal by an\ufffdna; it waits for no row: they are learnt already, or not kept any more"; fact.Message != want || *fact.Series != series {
 		t.Errorf("%q, want %q", fact.Message, want)
 	}
 }

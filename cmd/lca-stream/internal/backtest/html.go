@@ -89,7 +89,7 @@ func (m *markup) episodes(p *page) {
 			m.WriteString("  </div>\n")
 		}
 		if e.More != "" {
-			m.add("  <p>then %s</p>\n", e.More)
+			m.add("  <p>ranked lower, and perhaps no cause: %s</p>\n", e.More)
 		}
 		m.WriteString("</section>\n")
 	}

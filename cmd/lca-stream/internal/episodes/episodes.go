@@ -4,11 +4,13 @@ package episodes
 
 import (
 	"context"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 )
 
 // Command is `lca-stream episodes`.
@@ -27,11 +29,17 @@ its rows back; accept says that they are normal.`,
 	)
 }
 
+// anID is the form of an id: the model, partition and series, and the offset and row where it began.
+var anID = regexp.MustCompile(`(?s)^.+/\d+/.+/\d+\.\d+$`)
+
 // toldOf reads alarms.topic once, up to its present ends. only is the episode that is looked for; "": all.
 func toldOf(ctx context.Context, p *app.Program, o *app.Options, only string) (t *told, topic string, err error) {
 	c, err := p.Load(o)
 	if err != nil {
 		return nil, "", err
+	}
+	if only != "" && !anID.MatchString(only) {
+		return nil, "", app.UsageError("%s is no id of an episode, such as default/0/PRESS-07/17956.0: `lca-stream episodes list` shows those that there are", terminal.Name(only))
 	}
 	if topic = c.Alarms.Topic; topic == "" {
 		return nil, "", app.UsageError("alarms.topic is empty, and episodes are told nowhere else: name a topic there, create it with `lca-stream topics init`, and start the transform again")

@@ -22,7 +22,7 @@ func showCommand(p *app.Program) *cobra.Command {
 		Use:   "show ID",
 		Short: "Show an episode: since when, how unusual, and which columns have changed",
 		Long: `Shows what alarms.topic told of an episode last: where it began and was last unusual, how far its scores went, and the
-columns that have changed, those that have changed most first. ` + "`lca-stream episodes list`" + ` shows the ids.`,
+columns that have changed most. ` + "`lca-stream episodes list`" + ` shows the ids.`,
 		Example: "  lca-stream episodes show default/0/PRESS-07/17956.0 -c stream.yaml",
 		Args:    app.Takes(1, 1),
 	}
@@ -92,7 +92,11 @@ func acceptance(r *episode.Record, a *episode.Acceptance) string {
 	case a.Rows == nil:
 		return fmt.Sprintf("accepted   by %s at %s; the learner has not followed yet\n", terminal.Name(a.By), when(a.Time))
 	}
-	return fmt.Sprintf("accepted   by %s; the learner has followed at %s, and learns %s that it had held back\n", terminal.Name(a.By), when(a.Time), plural.Count(*a.Rows, "row"))
+	learnt := "learns " + plural.Count(*a.Rows, "row") + " that it had held back"
+	if *a.Rows == 0 {
+		learnt = "had held back none of its rows that are not learnt already, or not kept any more"
+	}
+	return fmt.Sprintf("accepted   by %s; the learner has followed at %s, and %s\n", terminal.Name(a.By), when(a.Time), learnt)
 }
 
 func when(at *time.Time) string {
@@ -124,6 +128,9 @@ func place(p episode.Place) string {
 	return text
 }
 
+// shownCauses are in the table: the last of many has hardly changed.
+const shownCauses = 3
+
 // causes is a table of the columns that have changed.
 func causes(r *episode.Record) string {
 	if len(r.Causes) == 0 {
@@ -133,10 +140,17 @@ func causes(r *episode.Record) string {
 	b.WriteByte('\n')
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "CAUSE\tDIRECTION\tBEFORE\tNOW\tONSET")
-	for _, c := range r.Causes {
+	for _, c := range r.Causes[:min(len(r.Causes), shownCauses)] {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", terminal.Name(c.Feature), terminal.Name(c.Direction), app.Maybe(c.Before), app.Maybe(c.Now), onset(c.Onset))
 	}
 	_ = t.Flush() // into memory
+	var lower []string
+	for _, c := range r.Causes[min(len(r.Causes), shownCauses):] {
+		lower = append(lower, terminal.Name(c.Feature)+" "+terminal.Name(c.Direction))
+	}
+	if len(lower) > 0 {
+		fmt.Fprintf(&b, "ranked lower, and perhaps no cause: %s (--json has all of them)\n", strings.Join(lower, ", "))
+	}
 	b.WriteString("before: the mean of the series when the episode opened; now: that of its rows; onset: when the column changed\n")
 	return b.String()
 }

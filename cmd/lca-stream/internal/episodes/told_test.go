@@ -164,7 +164,7 @@ func TestDescribe(t *testing.T) {
 		Schema: 1, Type: episode.Closed, ID: "default/0/PRESS-07/17956.2", Seq: 3, Reason: &reason, Group: "g", Topic: "events", Series: &series, ModelID: "default", Version: 18600,
 		From: episode.Place{Offset: 17956, Row: 2, Time: at("2026-05-09T05:38:00Z")}, To: episode.Place{Offset: 18882, Time: at("2026-05-09T13:21:00Z")}, Rows: 464, RowsOver: 433,
 		Peak: episode.Peak{Score: 3.39, P: number(1.6e-5), Offset: 18126}, Level: 1.48, Budget: "1/day", Young: true,
-		Causes:  []episode.Cause{{Feature: "vib_x", Rank: 1, Direction: "up", Before: number(3.96), Now: number(4.96), Onset: onset(0)}, {Feature: "motor c", Rank: 2, Direction: "quiet", Onset: onset(-3)}},
+		Causes:  []episode.Cause{{Feature: "vib_x", Rank: 1, Direction: "up", Before: number(3.96), Now: number(4.96), Onset: onset(0)}, {Feature: "motor c", Rank: 2, Direction: "quiet", Onset: onset(-3)}, {Feature: "c", Direction: "up"}, {Feature: "d", Direction: "down"}, {Feature: "e", Direction: "noisy"}},
 		Message: "PRESS-07: vib_x went up at 2026-05-09T05:38:00Z, closed after 464 rows (usual)",
 	}
 	const want = `PRESS-07: vib_x went up at 2026-05-09T05:38:00Z, closed after 464 rows (usual)
@@ -183,6 +183,8 @@ model      default, version 18600
 CAUSE    DIRECTION  BEFORE   NOW      ONSET
 vib_x    up         3.96     4.96     at the first row
 motor c  quiet      unknown  unknown  3 rows before the first
+c        up         unknown  unknown  unknown
+ranked lower, and perhaps no cause: d down, e noisy (--json has all of them)
 before: the mean of the series when the episode opened; now: that of its rows; onset: when the column changed
 `
 	if got := describe(&r, nil, 90*time.Minute); got != want {
@@ -225,6 +227,10 @@ func TestAccepted(t *testing.T) {
 	write(&fact)
 	w.write(1, time.Hour, "m/1/~/7.0", episode.Closed, 1)
 	if got := said(); got != "accepted   by an\ufffdna; the learner has followed at 2026-05-10T12:00:00Z, and learns 840 rows that it had held back\n" {
+		t.Errorf("%q", got)
+	}
+	rows = 0
+	if got := acceptance(r, &fact); got != "accepted   by an\ufffdna; the learner has followed at 2026-05-10T12:00:00Z, and had held back none of its rows that are not learnt already, or not kept any more\n" {
 		t.Errorf("%q", got)
 	}
 	fact.ID = "m/1/~/8.0"

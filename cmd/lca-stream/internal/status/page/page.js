@@ -189,7 +189,7 @@ function episodes(s) {
     const li = document.createElement('li'), what = document.createElement('small'), why = document.createElement('div');
     what.textContent = (r.type === 'episode_closed' ? '' : 'open: ') + r.message; what.title = r.type === 'episode_closed' ? r.id : `normal now? lca-stream episodes accept ${r.id}`;
     const trace = e.traces && e.traces[r.id] || [];
-    why.append(...r.causes.slice(0, 4).map((c, k) => { const chip = document.createElement('span'); chip.className = 'chip'; chip.textContent = `${c.feature} ${c.direction}, ${short(c.before)} → ${short(c.now)}`; if (trace[k]) chip.append(spark(c.before, trace[k])); return chip }));
+    why.append(...r.causes.slice(0, 3).map((c, k) => { const chip = document.createElement('span'); chip.className = 'chip'; chip.textContent = `${c.feature} ${c.direction}, ${short(c.before)} → ${short(c.now)}`; if (trace[k]) chip.append(spark(c.before, trace[k])); return chip }));
     li.append(what, why);
     return li;
   }));
