@@ -634,7 +634,7 @@ func (b *backtest) report(w io.Writer, r *Result) error {
 	if b.flags.json {
 		return json.NewEncoder(w).Encode(r)
 	}
-	text := fmt.Sprintf("%s of %d features in %.1f s: %d scored", plural.Count(r.Rows, "row"), len(b.lanes.features), r.Seconds, r.Scored)
+	text := fmt.Sprintf("%s of %s in %.1f s: %d scored", plural.Count(r.Rows, "row"), plural.Count(len(b.lanes.features), "feature"), r.Seconds, r.Scored)
 	if r.Scored > 0 {
 		text += fmt.Sprintf(", from row %d on, with %s", b.first, plural.Count(b.lanes.published, "version"))
 		if b.columns.model != "" {

@@ -266,7 +266,7 @@ func reportMaximized(p *app.Program, r Maximized, output string, asJSON bool) er
 	if output == "-" {
 		out = p.Stderr
 	}
-	_, err := fmt.Fprintf(out, "%d rows in %d parts (%d invalid): NLL %.6f before this step, a single Gaussian %.6f\nnext model: %d Parzen and %d Gaussian directions, %d neighbours, fingerprint %s\n",
-		r.Rows, r.Parts, r.Invalid, r.NLL, r.GaussianNLL, r.Parzen, r.Gaussian, r.Neighbours, r.Fingerprint)
+	_, err := fmt.Fprintf(out, "%s in %s (%d invalid): NLL %.6f before this step, a single Gaussian %.6f\nnext model: %d Parzen and %s, %s, fingerprint %s\n",
+		plural.Count(r.Rows, "row"), plural.Count(r.Parts, "part"), r.Invalid, r.NLL, r.GaussianNLL, r.Parzen, plural.Count(r.Gaussian, "Gaussian direction"), plural.Count(r.Neighbours, "neighbour"), r.Fingerprint)
 	return err
 }

@@ -273,9 +273,9 @@ func (r *reset) tell(stage, done string, p source.Partition, before, now int64) 
 	case before == now:
 		what = "as it was"
 	case before > now:
-		what = fmt.Sprintf("%d offsets will be %s again", before-now, done)
+		what = fmt.Sprintf("%s will be %s again", plural.Count(before-now, "offset"), done)
 	case before >= 0:
-		what = fmt.Sprintf("%d offsets will never be %s", now-before, done)
+		what = fmt.Sprintf("%s will never be %s", plural.Count(now-before, "offset"), done)
 	}
 	from := "none"
 	if before >= 0 {

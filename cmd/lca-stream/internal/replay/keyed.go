@@ -483,8 +483,8 @@ func (s *KeyedSummary) write(w io.Writer, target string) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "%s of %d rows to %s in %.1f s, in %s of the range\n%s",
-		plural.Count(uint64(s.Made), "model"), s.Rows, target, s.Seconds, plural.Count(uint64(s.Readings), "reading"), s.notes())
+	_, err := fmt.Fprintf(w, "%s of %s to %s in %.1f s, in %s of the range\n%s",
+		plural.Count(uint64(s.Made), "model"), plural.Count(s.Rows, "row"), target, s.Seconds, plural.Count(uint64(s.Readings), "reading"), s.notes())
 	return err
 }
 
@@ -505,7 +505,7 @@ func (s *KeyedSummary) notes() string {
 		fmt.Fprintf(&b, "%s without a value of model.by\n", plural.Count(s.NoKey, "row"))
 	}
 	if s.Rejected+s.Invalid > 0 {
-		fmt.Fprintf(&b, "passed over: %d records, and %d rows with a null, NaN or infinity\n", s.Rejected, s.Invalid)
+		fmt.Fprintf(&b, "passed over: %s, and %s with a null, NaN or infinity\n", plural.Count(s.Rejected, "record"), plural.Count(s.Invalid, "row"))
 	}
 	return b.String()
 }

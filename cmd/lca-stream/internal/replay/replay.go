@@ -505,11 +505,11 @@ func (r *replay) within(p source.Partition, flag string, offset, first, last int
 // describe implements --dry-run.
 func (r *replay) describe(w io.Writer) error {
 	if len(r.flags.inputs) > 0 {
-		_, err := fmt.Fprintf(w, "%d files, %d rows\n", len(r.flags.inputs), r.rows)
+		_, err := fmt.Fprintf(w, "%s, %s\n", plural.Count(len(r.flags.inputs), "file"), plural.Count(r.rows, "row"))
 		return err
 	}
 	for _, p := range r.start.Partitions() {
-		if _, err := fmt.Fprintf(w, "%s from %d to %d: %d messages\n", p, r.start[p], r.end[p], max(r.end[p]-r.start[p], 0)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s from %d to %d: %s\n", p, r.start[p], r.end[p], plural.Count(max(r.end[p]-r.start[p], 0), "message")); err != nil {
 			return err
 		}
 	}
@@ -522,7 +522,7 @@ func (r *replay) describe(w io.Writer) error {
 	if by := r.config.Model.By; by.Keyed() {
 		what = fmt.Sprintf("a model for each %s", by)
 	}
-	_, err := fmt.Fprintf(w, "%d messages at most, for %s by %s, into %s\n", r.messages, what, r.flags.algorithm, r.target())
+	_, err := fmt.Fprintf(w, "%s at most, for %s by %s, into %s\n", plural.Count(r.messages, "message"), what, r.flags.algorithm, r.target())
 	return err
 }
 
@@ -604,8 +604,8 @@ func (r *replay) report(w io.Writer, result Result) error {
 	if result.NLL != nil {
 		nll = app.Maybe(result.NLL) + " nats/row"
 	}
-	_, err := fmt.Fprintf(w, "%d rows in %.1f s: NLL %s, %d Parzen and %d Gaussian directions\n%sversion %d to %s\nfingerprint %s\n",
-		result.Rows, result.Seconds, nll, result.Parzen, result.Gaussian, result.notes(), result.ModelVersion, r.target(), result.Fingerprint)
+	_, err := fmt.Fprintf(w, "%d rows in %.1f s: NLL %s, %d Parzen and %s\n%sversion %d to %s\nfingerprint %s\n",
+		result.Rows, result.Seconds, nll, result.Parzen, plural.Count(result.Gaussian, "Gaussian direction"), result.notes(), result.ModelVersion, r.target(), result.Fingerprint)
 	return err
 }
 
@@ -652,7 +652,7 @@ func (r Result) notes() string {
 		fmt.Fprintf(&b, "left out: %s\n", strings.Join(aside, "; "))
 	}
 	if r.Rejected+r.Invalid > 0 {
-		fmt.Fprintf(&b, "passed over: %d records, and %d rows with a null, NaN or infinity\n", r.Rejected, r.Invalid)
+		fmt.Fprintf(&b, "passed over: %s, and %s with a null, NaN or infinity\n", plural.Count(r.Rejected, "record"), plural.Count(r.Invalid, "row"))
 	}
 	return b.String()
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 )
 
@@ -142,7 +143,7 @@ func (d *change) String() string {
 		fmt.Fprintf(&b, "%s: the rest cannot be compared\n", strings.Join(d.young, "\n"))
 		return b.String()
 	}
-	fmt.Fprintf(&b, "Parzen      %d → %d directions\nGaussian    %d → %d directions\n", d.Parzen[0], d.Parzen[1], d.Gaussian[0], d.Gaussian[1])
+	fmt.Fprintf(&b, "Parzen      %d → %s\nGaussian    %d → %s\n", d.Parzen[0], plural.Count(d.Parzen[1], "direction"), d.Gaussian[0], plural.Count(d.Gaussian[1], "direction"))
 	fmt.Fprintf(&b, "NLL         %s nats/row\n", fromTo(d.NLL))
 	fmt.Fprintf(&b, "log-det     %s: log|det(B_G, B_L)| of the metric\n", fromTo(d.LogDet))
 	fmt.Fprintf(&b, "turned by   %s radians (largest principal angle of the Parzen subspaces)\n", app.Maybe(d.Angle))
