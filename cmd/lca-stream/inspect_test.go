@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/doctor"
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
@@ -37,5 +38,10 @@ func TestInspectCountsMessages(t *testing.T) {
 				t.Errorf("-n %d of partition %d: messages %v, want %v", n, p, got[p], want)
 			}
 		}
+	}
+	h.DeleteRecords(t, "events", h.ListOffsets(t, "events", -1, 0))
+	p, stdout, stderr := inTest()
+	if code := execute(t.Context(), p, []string{"init", "events", "--brokers", strings.Join(h.Addrs(), ",")}); code != app.ExitFailed || !strings.Contains(stderr.String(), "the topic is empty: the brokers have deleted what it had (") {
+		t.Errorf("exit code %d:\n%s%s", code, stdout, stderr)
 	}
 }

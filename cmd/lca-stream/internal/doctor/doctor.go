@@ -239,7 +239,7 @@ func (d *doctor) brokers(ctx context.Context) bool {
 // messages reads the newest messages as the learner would, and compares the settings with their width.
 func (d *doctor) messages(ctx context.Context) {
 	i := newInspection(d.system.Config, io.Discard)
-	if err := newestMessages(ctx, d.system, d.system.Config.Source.Topic, 3, i.message); err != nil {
+	if err := newestMessages(ctx, d.system, d.system.Config.Source.Topic, 3, i); err != nil {
 		var said *kafkaconn.Error
 		if errors.As(err, &said) {
 			d.fault("messages", said.Remedy, "%v", said.Err)
@@ -251,7 +251,7 @@ func (d *doctor) messages(ctx context.Context) {
 	d.unusable(i)
 	if i.features == nil {
 		if len(i.rejected) == 0 {
-			d.warn("messages", "write some, then run doctor again", "the source is empty")
+			d.warn("messages", i.empty(), "the source is empty")
 		}
 		return
 	}
@@ -285,7 +285,7 @@ func (d *doctor) series(ctx context.Context) {
 	}
 	i := newInspection(c, io.Discard)
 	i.seriesBy = by
-	if err := newestMessages(ctx, d.system, c.Source.Topic, seriesMessages, i.message); err != nil {
+	if err := newestMessages(ctx, d.system, c.Source.Topic, seriesMessages, i); err != nil {
 		return // messages has reported it
 	}
 	if i.usable > 0 && i.counted() == 0 {

@@ -97,7 +97,7 @@ func look(ctx context.Context, s *system.System, topic string, messages int64) (
 	}
 	for {
 		i = newInspection(s.Config, io.Discard)
-		if err := newestMessages(ctx, s, topic, took, i.message); err != nil {
+		if err := newestMessages(ctx, s, topic, took, i); err != nil {
 			return nil, 0, err
 		}
 		rows := int64(i.survey.Rows)
@@ -120,6 +120,9 @@ func propose(ctx context.Context, s *system.System, messages int64, report io.Wr
 		if i.usable == 0 && len(i.rejected) > 0 {
 			return "", i.verdict(topic)
 		}
+		if i.deleted > 0 {
+			return "", i.verdict(topic)
+		}
 		return "", fmt.Errorf("topic %s has no rows to look at: write some, or begin with `lca-stream config example --minimal`", topic)
 	}
 	writeColumns(report, &i.survey)
@@ -135,7 +138,7 @@ func propose(ctx context.Context, s *system.System, messages int64, report io.Wr
 	s.Config.Source.Features = features
 	s.Config.Transform.Column = freeColumn(s.Config.Transform.Column, &i.survey)
 	used := newInspection(s.Config, io.Discard) // by these names, as run reads it
-	if err := newestMessages(ctx, s, topic, messages, used.message); err != nil {
+	if err := newestMessages(ctx, s, topic, messages, used); err != nil {
 		return "", err
 	}
 	if err := used.verdict(topic); err != nil {

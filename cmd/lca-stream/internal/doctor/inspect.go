@@ -66,7 +66,7 @@ no row can be used, or no feature varies.`,
 		i := newInspection(s.Config, p.Stdout)
 		i.json = *asJSON
 		i.of(s.Config, args[0])
-		if err := newestMessages(ctx, s, args[0], int64(*n), i.message); err != nil {
+		if err := newestMessages(ctx, s, args[0], int64(*n), i); err != nil {
 			return err
 		}
 		return i.summary(args[0])
@@ -74,9 +74,10 @@ no row can be used, or no feature varies.`,
 }
 
 // newestMessages calls each for the last n messages of every partition, in order.
-func newestMessages(ctx context.Context, s *system.System, topic string, n int64, each func(*source.Message) error) error {
+func newestMessages(ctx context.Context, s *system.System, topic string, n int64, i *inspection) error {
 	return eachPartition(ctx, s, topic, func(p source.Partition, first, end int64) error {
-		return newestMessagesOf(ctx, s, p, first, end, n, each)
+		i.deleted += first
+		return newestMessagesOf(ctx, s, p, first, end, n, i.message)
 	})
 }
 
@@ -196,6 +197,7 @@ type inspection struct {
 	ofModel  map[string]*minibatch.Features // of each model, where each has those of its own first message; see modelFeatures
 	survey   minibatch.Survey               // of all messages that can be decoded
 	newest   sample
+	deleted  int64 // offsets before the first record that there is
 	rows     minibatch.Rows
 	run      *Verdict // first of the messages in a row that have the same verdict
 	runEnd   int64    // offset of the last of them
@@ -430,6 +432,14 @@ func (i *inspection) summary(topic string) error {
 // constantRows is how many rows may be alike before that is said of them.
 const constantRows = 10
 
+// empty says what to do about a topic without messages.
+func (i *inspection) empty() string {
+	if i.deleted == 0 {
+		return "write some rows first"
+	}
+	return fmt.Sprintf("the brokers have deleted what it had (%s): by their timestamps records are older than its retention.ms, which is to be raised before old ones are written", plural.Count(i.deleted, "offset"))
+}
+
 // verdict returns an error if no model can be learnt from what is there: what it lacks, and what to do.
 func (i *inspection) verdict(topic string) error {
 	switch {
@@ -438,7 +448,7 @@ func (i *inspection) verdict(topic string) error {
 		why := strings.Replace(i.first.Error, "set source.registry.url", "set source.registry.url (here --registry URL)", 1)
 		return fmt.Errorf("%s: %w; the first, %d@%d: %s", topic, errNothingUsable, i.first.Partition, i.first.Offset, why)
 	case i.usable+i.nulls == 0:
-		return fmt.Errorf("%s: the topic is empty: write some rows first", topic)
+		return fmt.Errorf("%s: the topic is empty: %s", topic, i.empty())
 	case i.allRows == 0:
 		return fmt.Errorf("%s: no message has a row: write some first", topic)
 	}
