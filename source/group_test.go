@@ -33,7 +33,7 @@ func join(t *testing.T, c *kafkaconn.Cluster, config source.GroupConfig) *worker
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(within(t))
+	ctx, cancel := context.WithCancel(t.Context())
 	w := &worker{group: g, gens: make(chan *source.Generation, 100), fail: make(chan error, 1), stop: cancel}
 	go func() {
 		defer close(w.gens)

@@ -19,7 +19,10 @@ import (
 func (w *worker) next(t *testing.T) *source.Generation {
 	t.Helper()
 	select {
-	case gen := <-w.gens:
+	case gen, more := <-w.gens:
+		if !more {
+			t.Fatal(<-w.fail)
+		}
 		return gen
 	case err := <-w.fail:
 		t.Fatal(err)
