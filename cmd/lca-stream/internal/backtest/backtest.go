@@ -198,6 +198,7 @@ type Result struct {
 	AUC           *float64 `json:"auc"`
 	Seconds       float64  `json:"seconds"`
 	Silent        string   `json:"no_episodes,omitempty"` // why there are none
+	Unjudged      string   `json:"no_ap,omitempty"`       // why there is neither AP nor AUC
 }
 
 // backtest is one run over files.
@@ -609,6 +610,7 @@ func (b *backtest) result() (r Result, m meeting) {
 		r.Faults = new(int)
 		*r.Faults = len(b.judge.faults)
 		r.AP, r.AUC = b.judge.figures()
+		r.Unjudged = b.judge.silent()
 	}
 	if r.Scored > 0 && r.Silent == "" {
 		r.Episodes = new(int)
@@ -660,6 +662,9 @@ func (b *backtest) report(w io.Writer, r *Result) error {
 	}
 	if r.Faults != nil {
 		text += fmt.Sprintf("\n%s in the labels: AP %s, AUC %s of %s", plural.Count(*r.Faults, "fault"), app.Maybe(r.AP), app.Maybe(r.AUC), b.lanes.column)
+		if r.Unjudged != "" {
+			text += ": " + r.Unjudged
+		}
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err

@@ -332,6 +332,19 @@ func (j *judge) met(all []*episode.Record) (m meeting) {
 	return m
 }
 
+// silent says why there are no figures; "": there are.
+func (j *judge) silent() string {
+	switch {
+	case !j.labelled || j.worst > 0 && j.worst < len(j.rows):
+		return ""
+	case len(j.rows) == 0:
+		return "no row has both a score and a label"
+	case j.worst == 0:
+		return "no row that has a score is faulty by its label"
+	}
+	return "each row that has a score and a label is faulty"
+}
+
 // figures are the average precision and the area under the ROC curve; nil where there are no faulty rows, or no others.
 //
 //	AP = Σ_k (R_k − R_{k−1}) P_k,   AUC = P(score of a faulty row > that of another) + ½ P(equal)

@@ -36,8 +36,29 @@ func TestFigures(t *testing.T) {
 			t.Errorf("%s: AP %v, AUC %v, want %v and %v", name, *ap, *auc, c.ap, c.auc)
 		}
 	}
-	if ap, auc := (&judge{rows: []judged{{1, false}}}).figures(); ap != nil || auc != nil {
-		t.Error("there are figures without a faulty row")
+}
+
+// Where there are no figures, it is said why: a later file may have a column of labels that is empty.
+func TestWhyThereAreNoFigures(t *testing.T) {
+	for labels, want := range map[string]string{
+		"": "no row has both", "??": "no row has both", "-?": "no row that has a score is faulty", "x?": "each row", "-x?": "",
+	} {
+		j := judge{labelled: true}
+		for i, l := range labels {
+			if l != '?' {
+				j.rows = append(j.rows, judged{float32(i), l == 'x'})
+			}
+			if l == 'x' {
+				j.worst++
+			}
+		}
+		ap, auc := j.figures()
+		if said := j.silent(); (ap == nil || auc == nil) != (want != "") || !strings.HasPrefix(said, want) || (said == "") != (want == "") {
+			t.Errorf("%q: AP %v, AUC %v, said is %q, want %q", labels, ap, auc, said, want)
+		}
+	}
+	if said := (&judge{}).silent(); said != "" {
+		t.Errorf("without labels: %q", said)
 	}
 }
 
