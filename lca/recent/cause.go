@@ -81,7 +81,7 @@ func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, cause *Cause
 func (c *Scorer) residuals(e *Evaluator, x, z []float64, cause *Cause) {
 	d := e.Dim
 	f := e.Row.Factor
-	if cause.Rows == 0 {
+	if cause.Rows == 0 && e.charted() {
 		x, f = z[:d], e.Charts.Factor[:d*(d+1)/2] // the factor of the first columns alone is where that of all begins
 	}
 	c.distances(e, &Gaussian{Mean: cause.before, Factor: f}, x, d, 0, 1) // y = F u

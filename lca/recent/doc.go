@@ -20,8 +20,8 @@
 //	score = 0.8 log(T²(z) / 3d) + 0.2 log(T²(v) / d)
 //
 // A NaN, for a null, leaves its column as it was; a column without a value so far is as in the mean of z, and goes on from there. The first 50 rows of a
-// series are scored by log(T²(x′)/d) alone: means that have just begun are
-// not like those that the moments know.
+// series are scored by log(T²(x′)/d) alone: means that have just begun are not like those that the moments know. So are all rows as long as no score of
+// a later row is known, which in a stream of many series takes long: of its evaluators the factor of z is zeros until the charts of two rows have been learnt.
 //
 // # What is learnt
 //

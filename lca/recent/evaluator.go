@@ -25,7 +25,7 @@ type Evaluator struct {
 	Scale    []float64 // s, d, > 0
 	Constant []bool    // d: columns that have not moved
 
-	Charts     Gaussian // of z, 3d
+	Charts     Gaussian // of z, 3d; its factor is zeros where they are not known
 	Deviations Gaussian // of v, d: Mean is the last third of Charts.Mean
 	Row        Gaussian // of x′, d
 
@@ -39,6 +39,12 @@ type Evaluator struct {
 
 // LeastRows is the number of rows after which an evaluator is fit for use: max(100, 5 d).
 func LeastRows(dim int) uint64 { return uint64(max(100, 5*dim)) }
+
+// charted reports whether the charts of series are known. In a stream of many series these are all too young for a long time.
+func (e *Evaluator) charted() bool { return e.Charts.Factor[0] != 0 }
+
+// alone reports whether a row is scored by the row alone, in a series with that many rows: in a young one, and in each as long as no score of another is known.
+func (e *Evaluator) alone(rows uint32) bool { return rows <= FirstRows || e.Scores.Sum == 0 }
 
 // Scorer scores rows. It keeps memory that is used again, and serves one goroutine at a time.
 type Scorer struct {
@@ -89,7 +95,7 @@ func (c *Scorer) score(e *Evaluator, dst []float64) {
 	n, d := len(dst), e.Dim
 	first := 0
 	for _, rows := range c.counts[:n] {
-		if rows <= FirstRows {
+		if e.alone(rows) {
 			first++
 		}
 	}
@@ -101,7 +107,7 @@ func (c *Scorer) score(e *Evaluator, dst []float64) {
 	}
 	if first > 0 {
 		for i, t := range c.distances(e, &e.Row, c.x, d, 0, n) {
-			if c.counts[i] <= FirstRows {
+			if e.alone(c.counts[i]) {
 				dst[i] = logShare(t, d)
 			}
 		}
@@ -193,7 +199,7 @@ func (g *Gaussian) spread(memory []float64) []float64 {
 
 // P returns the probability of a score at least as high, of a row in a series with that many rows, this one included.
 func (e *Evaluator) P(score float64, rows uint32) float64 {
-	if rows <= FirstRows {
+	if e.alone(rows) {
 		return e.First.P(score)
 	}
 	return e.Scores.P(score)

@@ -22,10 +22,12 @@ const (
 	leastShrinkage = 0.002
 	mostGrowth     = 1.05 // of a scale from one evaluator to the next, once settled: a fault must not widen the cut that keeps it out
 
-	// A column whose variance is below this share of its squared mean is constant, whatever its unit. Its scale is a hundredth of its level, or leastScale.
+	// A column whose variance is below this share of its squared mean is constant, whatever its unit. Its scale is a hundredth of its level; of one that was 0 alone
+	// nothing says what its unit is.
 	constantVariance = 1e-12
 	constantShare    = 0.01
-	leastScale       = 1e-3
+	scaleOfZero      = 1e-3
+	leastDeviation   = 1e-95 // its square is prop1.LeastVariance
 
 	scoresMemory = 20_000 // rows that the histograms stand for at most
 	scoresShare  = 5      // and at most a fifth of those learnt: the scores of a young evaluator are higher
@@ -72,7 +74,10 @@ func Resume(e *Evaluator) *Learner {
 	l := &Learner{dim: e.Dim, learnt: e.Learnt, settled: e.Settled, scores: e.Scores.copy(), first: e.First.copy(), peaks: e.Tail.peaks()}
 	l.use(e)
 	l.accepted, l.turn = e.Accepted, e.Turn
-	l.charts, l.rows = e.Charts.moments(e, &l.scorer.work), e.Row.moments(e, &l.scorer.work)
+	l.charts, l.rows = newMoments(3*e.Dim), e.Row.moments(e, &l.scorer.work)
+	if e.charted() {
+		l.charts = e.Charts.moments(e, &l.scorer.work)
+	}
 	for _, v := range slices.Concat(l.charts.mean, l.charts.cov, l.rows.mean, l.rows.cov) {
 		if v-v != 0 {
 			return NewLearner(e.Dim)
@@ -200,7 +205,7 @@ func (l *Learner) judge(series []*Series) {
 		}
 		first = append(first, logShare(t, d))
 		share, far, held := t/float64(d), false, false
-		if c.counts[i] > FirstRows {
+		if c.counts[i] > FirstRows && e.charted() {
 			share = l.charted[i] / float64(3*d)
 			score := together(l.charted[i], l.spread[i], d)
 			if l.start > leastScore {
@@ -264,16 +269,17 @@ func (l *Learner) use(e *Evaluator) {
 // freeze makes the evaluator of what has been learnt.
 func (l *Learner) freeze() {
 	d, was := l.dim, l.newest
-	if l.charts.total < 2 || l.rows.total < 2 {
+	if l.rows.total < 2 {
 		return
 	}
 	e := &Evaluator{Dim: d, Learnt: l.learnt, Settled: l.settled, Turn: l.turn, Accepted: l.accepted, Centre: make([]float64, d), Scale: make([]float64, d), Constant: make([]bool, d)}
 	for k := range d {
 		mean, variance := l.rows.mean[k], l.rows.cov[k*d+k]
-		c, s, floor := mean, math.Sqrt(variance), max(constantShare*math.Abs(mean), leastScale)
-		e.Constant[k] = variance <= max(constantVariance*mean*mean, prop1.LeastVariance)
-		if e.Constant[k] {
-			s = floor
+		c, s := mean, math.Sqrt(variance)
+		if e.Constant[k] = variance <= max(constantVariance*mean*mean, prop1.LeastVariance); e.Constant[k] {
+			if s = scaleOfZero; mean != 0 {
+				s = max(constantShare*math.Abs(mean), leastDeviation)
+			}
 		}
 		if was != nil && was.Settled {
 			s = min(max(s, was.Scale[k]/mostGrowth), was.Scale[k]*mostGrowth)
@@ -284,14 +290,28 @@ func (l *Learner) freeze() {
 		e.Centre[k], e.Scale[k] = c, s
 	}
 	work := &l.scorer.work
-	e.Charts = l.charts.gaussian(e.Scale, 0, 3*d, work)
-	e.Deviations = l.charts.gaussian(e.Scale, 2*d, 3*d, work)
+	if l.charts.total < 2 {
+		e.uncharted()
+	} else {
+		e.Charts = l.charts.gaussian(e.Scale, 0, 3*d, work)
+		e.Deviations = l.charts.gaussian(e.Scale, 2*d, 3*d, work)
+	}
 	e.Row = l.rows.gaussian(e.Scale, 0, d, work)
 	e.Scores, e.First = l.scores.copy(), l.first.copy()
 	if e.Tail = l.peaks.tail(e.Scores.runStart(), &e.Scores); l.learnt < mostAfter {
 		e.Tail.Most = 0
 	}
 	l.use(e)
+}
+
+// uncharted says that the charts are not known: means are at the centre, and deviations as large as the scales.
+func (e *Evaluator) uncharted() {
+	d := e.Dim
+	e.Charts = Gaussian{Mean: slices.Concat(e.Centre, e.Centre, e.Scale), Factor: make([]float32, 3*d*(3*d+1)/2)}
+	e.Deviations = Gaussian{Mean: e.Charts.Mean[2*d:], Factor: make([]float32, d*(d+1)/2)}
+	for i := range d {
+		e.Deviations.Factor[i*(i+3)/2] = 1
+	}
 }
 
 // moments are exponentially weighted means and covariances of rows with weights.

@@ -294,6 +294,57 @@ func TestYoungIsCalibrated(t *testing.T) {
 	}
 }
 
+// passTurns is pass of a stream in which that many series take turns; burst is how many rows of one series come at once.
+func passTurns(d, n, series, burst int, seed uint64) (scores, p []float64) {
+	l, scorer, scored, seen := NewLearner(d), Scorer{}, make([]Series, series), make([]Series, series)
+	x := make([][]float64, series) // each is a stream of its own
+	scores, p = make([]float64, n), make([]float64, n)
+	for i := 0; i < n; i += 100 {
+		var rows []float64
+		var by, of []*Series
+		for k := i; k < i+100; k++ {
+			s := k / burst % series
+			if len(x[s]) == 0 {
+				x[s] = stream(seed<<20+uint64(s), n/series+burst, d, 0.9, normal)
+			}
+			rows, x[s] = append(rows, x[s][:d]...), x[s][d:]
+			by, of = append(by, &scored[s]), append(of, &seen[s])
+			scores[k], p[k] = math.NaN(), math.NaN()
+		}
+		if e := l.Evaluator(); e != nil {
+			scorer.Score(e, scores[i:i+100], rows, by)
+			for k := range 100 {
+				p[i+k] = e.P(scores[i+k], scorer.Rows(k))
+			}
+		}
+		l.Learn(rows, of)
+	}
+	return scores, p
+}
+
+// In a stream of many series the first score comes after a hundred rows of the stream too, although each of its series is young for a long time.
+func TestFirstScoreOfManySeries(t *testing.T) {
+	for name, c := range map[string]struct{ series, rows, burst int }{
+		"fleet": {500, 20_000, 1}, "ten": {10, 3000, 1}, "fifty": {50, 4000, 1}, "one after the other": {50, 10_000, 200}, "in runs": {400, 20_000, 25},
+	} {
+		const d = 4
+		early, late := 0., 0.
+		for seed := range uint64(10) {
+			scores, p := passTurns(d, c.rows, c.series, c.burst, seed+1)
+			for i, s := range scores {
+				if known := i >= 100; (s == s) != known || (p[i] == p[i]) != known {
+					t.Fatalf("%s: row %d has the score %v, p %v", name, i, s, p[i])
+				}
+			}
+			early, late = early+share(p[100:400], 0.01)/10, late+share(p[400:], 0.01)/10
+		}
+		t.Logf("%s: p < 0.01 for a share of %.4f of rows 100 to 400, %.4f of those behind", name, early, late)
+		if early > 0.03 || late > 0.02 {
+			t.Errorf("%s: p < 0.01 for a share of %.4f of rows 100 to 400, and %.4f of those behind", name, early, late)
+		}
+	}
+}
+
 // A fault that lasts is hardly learnt, once the stream has settled: it does not become the normal.
 func TestFaultIsNotLearnt(t *testing.T) {
 	const d = 6
@@ -491,6 +542,35 @@ func TestUnitsDoNotMatter(t *testing.T) {
 	}
 	want, _ := newPreq(d).pass(x, 100)
 	for _, exponent := range []int{60, 20, -20, -38, -45, -70, -250} {
+		unit := math.Ldexp(1, exponent)
+		other := slices.Clone(x)
+		for i := range n {
+			other[i*d] *= unit
+		}
+		got, _ := newPreq(d).pass(other, 100)
+		for i := 100; i < n; i++ {
+			if !(math.Abs(got[i]-want[i]) <= 1e-6) {
+				t.Errorf("unit %g, row %d: score %v, want %v", unit, i, got[i], want[i])
+				break
+			}
+		}
+	}
+}
+
+// Nor does the unit of a column that has not moved yet: its first move is as far.
+func TestFirstMoveInAnyUnit(t *testing.T) {
+	const d, n, from = 3, 2400, 2000
+	x := stream(18, n, d, 0.5, normal)
+	for i := range n {
+		if x[i*d] = 0.7; i >= from {
+			x[i*d] += 0.035
+		}
+	}
+	want, _ := newPreq(d).pass(x, 100)
+	if usual := slices.Max(want[1000:from]); want[from] < usual+2 {
+		t.Fatalf("the first move has score %v, and %v was reached before", want[from], usual)
+	}
+	for _, exponent := range []int{60, -7, -13, -30, -130} {
 		unit := math.Ldexp(1, exponent)
 		other := slices.Clone(x)
 		for i := range n {

@@ -68,7 +68,7 @@ class Cause:
 
     def residual(self, e, series):
         """How far each column is from what the others tell of it; in the first row, the short means."""
-        x, f = (series.m1, e.triangles[0][: e.d, : e.d]) if self.rows == 1 else (series.x, e.triangles[2])
+        x, f = (series.m1, e.triangles[0][: e.d, : e.d]) if self.rows == 1 and e.charted else (series.x, e.triangles[2])
         return f.T @ (f @ np.nan_to_num((x - self.before) / e.s)) / np.sqrt((f * f).sum(0))
 
     def ranked(self, e, features):

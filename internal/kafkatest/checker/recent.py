@@ -64,6 +64,7 @@ class Evaluator:
             f[np.tril_indices(p)] = factors[at:at + p * (p + 1) // 2]
             self.triangles.append(f)
             at += p * (p + 1) // 2
+        self.charted = self.triangles[0].any()  # else all series were too young
         self.usual = min(self.scores.quantile(0.99), self.tail["above"])  # scores of usual rows are up to it
 
     def level(self, rate):
@@ -120,10 +121,11 @@ class Series:
         self.m2 = np.where(known, self.m2 + long * (u - self.m2), self.m2)
         self.v = np.where(known, halves(self.v + deviation * (np.abs(u - self.m1) - self.v)), self.v)
         share = lambda t, p: math.log(max(t / p, 1e-9))
-        if self.rows <= FIRST:
+        first = self.rows <= FIRST or not e.scores.sum
+        if first:
             score = share(e.squared(2, x, e.row), e.d)
         else:
             z = e.squared(0, np.concatenate([self.m1, self.m2, self.v]), e.mean)
             score = 0.8 * share(z, 3 * e.d) + 0.2 * share(e.squared(1, self.v, e.mean[2 * e.d:]), e.d)
         told = float(np.float32(score))
-        return told, (e.first if self.rows <= FIRST else e.scores).p(told)
+        return told, (e.first if first else e.scores).p(told)
