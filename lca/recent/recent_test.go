@@ -345,6 +345,26 @@ func TestFirstScoreOfManySeries(t *testing.T) {
 	}
 }
 
+// The first fifty rows of a series are scored as the first of a series is, and with its probability; the next one is not.
+func TestFirstRowsAreScoredAlone(t *testing.T) {
+	const d = 3
+	q := newPreq(d)
+	x := stream(19, 2000+2*FirstRows, d, 0.5, normal)
+	q.pass(x[:2000*d], 100)
+	e := q.learner.Evaluator()
+	var s Series
+	for i := range 2 * FirstRows {
+		var got, alone [1]float64
+		row := x[(2000+i)*d:][:d]
+		q.scorer.Score(e, got[:], row, []*Series{&s})
+		q.scorer.Score(e, alone[:], row, []*Series{new(Series)})
+		first := i < 50
+		if (got == alone) != first || (e.P(got[0], s.Rows) == e.First.P(got[0])) != first {
+			t.Errorf("row %d of a series has score %v with p %v; by itself %v with %v", i+1, got[0], e.P(got[0], s.Rows), alone[0], e.First.P(got[0]))
+		}
+	}
+}
+
 // A fault that lasts is hardly learnt, once the stream has settled: it does not become the normal.
 func TestFaultIsNotLearnt(t *testing.T) {
 	const d = 6
