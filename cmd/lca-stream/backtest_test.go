@@ -296,7 +296,7 @@ func TestBacktestSeriesOfOneRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, fault := lcaStream(t, dir, "", "backtest", "orders.csv", "--key", "order")
-	if !strings.Contains(string(said), "0 scored: no series has rows enough") {
+	if !strings.Contains(string(said), "500 scored, from row 100 on") {
 		t.Errorf("%s%s", said, fault)
 	}
 }
