@@ -465,7 +465,7 @@ const holdLeast = 8 * 12 // bytes
 
 func (h *hold) write(w *state.Writer) {
 	c := &h.clock
-	for _, v := range []uint64{h.series, h.count, uint64(h.first), uint64(h.last), uint64(c.Largest), uint64(c.Ahead), uint64(c.Behind), uint64(c.All), uint64(c.Elapsed)} {
+	for _, v := range []uint64{h.series, h.count, uint64(h.first), uint64(h.last), uint64(c.Largest), uint64(c.Ahead), uint64(c.Behind), uint64(c.Steps), uint64(c.Elapsed)} {
 		w.U64(v)
 	}
 	h.rows.Write(w)
@@ -474,7 +474,7 @@ func (h *hold) write(w *state.Writer) {
 func readHold(r *reader, dim int) *hold {
 	h := &hold{series: r.U64(), count: r.U64(), first: int64(r.U64()), last: int64(r.U64())}
 	c := &h.clock
-	c.Largest, c.Ahead, c.Behind, c.All, c.Elapsed = int64(r.U64()), int64(r.U64()), int(r.U64()), int64(r.U64()), int64(r.U64())
+	c.Largest, c.Ahead, c.Behind, c.Steps, c.Elapsed = int64(r.U64()), int64(r.U64()), int(r.U64()), int64(r.U64()), int64(r.U64())
 	if h.rows = pool.ReadBatch(&r.Reader, !r.first()); r.Err == nil && !h.rows.Valid(dim) {
 		r.Err = errors.New("rows and identities of a hold differ in number")
 	}

@@ -65,7 +65,7 @@ import (
 //	          and of each, ascending, its identity u64, and as recent.Series writes it
 //	holds     rows held u64, rows of holds that ended u64, flag whether the last minibatch was held for the most part, acceptances that are not told u64, rows, identities u×n, places    accepted, and
 //	          not yet learnt, and the same of few series among others; flag whether there is an evaluator of the regime that is about to be left, and that; number of open holds u64, and of each, ascending by series, series, rows so far, stamps of the first and the last row, of its clock the
-//	          largest stamp, the one ahead, rows behind, rows and time   u64 each; rows, identities u×n, places; number of holds that are over u64, and of each the same
+//	          largest stamp, the one ahead, rows behind, rows that moved it on and time   u64 each; rows, identities u×n, places; number of holds that are over u64, and of each the same
 //
 // Version 9, of the second edition, ends before recent. It has a count of recurrences before that of refusals; the least variance of the NLL f64 after drift; before
 // formers rows, identities u×n, places, u×n and four u64; and after the first u64 of formers a flag, a u64 and a flag. The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the

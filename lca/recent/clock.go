@@ -50,23 +50,26 @@ func (s *Stamps) Next(at, usual int64) (gap int64) {
 
 func (s *Stamps) set(at int64) { s.Largest, s.Ahead, s.Behind = at, 0, 0 }
 
-// Clock is the time of a series, by the stamps of its rows: a row with a wrong one costs little, and a night without rows is none.
+// Clock is the time of a series, by the stamps of its rows: a row with a wrong one costs little, and a night without rows is none. The rows of one
+// message have one stamp, so that what is usual between two rows is told by those that moved it on.
 type Clock struct {
 	Stamps
 	Rows    int64 `json:"rows"`  // since the restart
 	Since   int64 `json:"since"` // ms
-	All     int64 `json:"all"`   // rows since it began
+	Steps   int64 `json:"all"`   // rows that moved it on; all rows, by a version that did not tell them apart
 	Elapsed int64 `json:"elapsed"`
 }
 
 // Step moves the clock on by a row; a stamp of 0 is none.
 func (c *Clock) Step(at int64) {
 	c.Rows++
-	c.All++
 	if at == 0 {
 		return
 	}
-	gap := c.Next(at, c.Elapsed/c.All)
+	gap := c.Next(at, c.Elapsed/max(c.Steps, 1))
+	if gap > 0 {
+		c.Steps++
+	}
 	c.Since = min(c.Since+gap, MostElapsed)
 	c.Elapsed = min(c.Elapsed+gap, MostElapsed)
 }

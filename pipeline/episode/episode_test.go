@@ -187,7 +187,7 @@ func TestPossible(t *testing.T) {
 		"over already":               func(o *Open) { o.Watch.Quiet = 30 },
 		"no row":                     func(o *Open) { o.Seen = 0 },
 		"not told":                   func(o *Open) { o.Seq = 0 },
-		"no row of the clock":        func(o *Open) { o.Clock.All = -1 },
+		"no row of the clock":        func(o *Open) { o.Clock.Steps = -1 },
 		"time that runs back":        func(o *Open) { o.Clock.Elapsed = -1 },
 	} {
 		p := o

@@ -37,7 +37,7 @@ const (
 
 // Possible reports whether rows can have led to an open episode like this one: what was read may be what a stranger has written.
 func (o *Open) Possible() bool {
-	return o.Watch.Possible() && o.Seq > 0 && o.Seen > 0 && o.Clock.Rows >= 0 && o.Clock.All > 0 && o.Clock.Since >= 0 && o.Clock.Elapsed >= 0
+	return o.Watch.Possible() && o.Seq > 0 && o.Seen > 0 && o.Clock.Rows >= 0 && o.Clock.Steps >= 0 && o.Clock.Since >= 0 && o.Clock.Elapsed >= 0
 }
 
 // Step takes the score of the next row of the series, and p, which is a NaN where it is not known. It returns what is to be said: Opened, Updated, Closed,

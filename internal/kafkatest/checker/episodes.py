@@ -104,7 +104,7 @@ class Episode:
         self.peak = None
         self.flags = collections.deque(maxlen=WINDOW)  # which of the rows after the first were usual
         self.above = self.told = False
-        self.stamps, self.elapsed, self.since, self.since_rows = Stamps(), 0, 0, 0
+        self.stamps, self.steps, self.elapsed, self.since, self.since_rows = Stamps(), 0, 0, 0, 0
         self.cause, self.causes = None, []
 
     def step(self, place, score, p, height):
@@ -122,8 +122,8 @@ class Episode:
         self.over += self.above
         self.since_rows += 1
         if place[2] is not None:
-            passed = self.stamps.next(place[2], self.elapsed // self.seen)
-            self.elapsed, self.since = self.elapsed + passed, self.since + passed
+            passed = self.stamps.next(place[2], self.elapsed // max(1, self.steps))
+            self.elapsed, self.since, self.steps = self.elapsed + passed, self.since + passed, self.steps + (passed > 0)
         ends = list(self.flags)[-QUIET:]
         if len(ends) == QUIET and all(ends) or sum(self.flags) > WINDOW // 2:
             return "closed"
