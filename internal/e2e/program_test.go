@@ -367,9 +367,33 @@ func (s *stream) check(rows, versions int) kafkatest.Verdict {
 // toldEpisodes fails the test where too few episodes were told to show anything.
 func (s *stream) toldEpisodes(v kafkatest.Verdict) {
 	s.t.Helper()
-	if v.Alarms["episode_opened"] < 10 || v.Alarms["episode_updated"] == 0 || v.Alarms["episode_closed"] < 5 || v.EpisodeRows < 200 {
-		s.t.Errorf("too few episodes: %v, %d rows", v.Alarms, v.EpisodeRows)
+	moved := s.movedCauses()
+	if v.Alarms["episode_opened"] < 10 || v.Alarms["episode_updated"] == 0 || v.Alarms["episode_closed"] < 5 || v.EpisodeRows < 200 || moved == 0 {
+		s.t.Errorf("too few episodes: %v, %d rows, %d updates with another first cause", v.Alarms, v.EpisodeRows, moved)
 	}
+}
+
+// movedCauses returns how many updates name another column first than the record before.
+func (s *stream) movedCauses() (moved int) {
+	s.t.Helper()
+	first := map[string]string{}
+	for _, r := range s.ReadCommitted(s.t, s.topic("alarms")) {
+		var e struct {
+			Type, ID string
+			Causes   []struct{ Feature string }
+		}
+		if err := json.Unmarshal(r.Value, &e); err != nil {
+			s.t.Fatalf("%v: %s", err, r.Value)
+		}
+		if len(e.Causes) == 0 {
+			continue
+		}
+		if was, told := first[e.ID]; e.Type == "episode_updated" && told && was != e.Causes[0].Feature {
+			moved++
+		}
+		first[e.ID] = e.Causes[0].Feature
+	}
+	return moved
 }
 
 // openEpisodes returns the number of episodes that are open by their records, and how many of these have been updated.

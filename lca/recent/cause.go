@@ -2,7 +2,6 @@ package recent
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -22,13 +21,18 @@ const (
 	steady     = 3.0  // … if that is so many standard deviations below its mean
 	far        = 3.0  // scales of its noise a column has moved: its onset
 	moved      = 2.0  // the same of its mean: a direction
-	causeReach = 1e-5 // least weight of a row in the means of an episode
+	causeReach = 1e-5 // least weight of a row in the means of an episode …
+	lastRows   = 10   // … and 1/this in those of the last rows: docs/quality.md compares 20
 	unknown    = math.MinInt16
 
 	// A column has changed by itself from this rank on, and from so much more in a single row; is strange to the others from this residual on.
 	ownChange    = 2.5
 	ownOfARow    = 0.5
 	leastStrange = 1.75
+
+	// Another column is told if its rank is above that of the one that was told by movedBy, for movedRows rows running.
+	movedBy   = 0.2
+	movedRows = 3
 )
 
 // steps are what is kept of a series' steps from row to row, as long as no episode is open.
@@ -43,11 +47,12 @@ type steps struct {
 type Cause struct {
 	Rows uint32 // so far
 
-	before  []float64 // the long mean when it opened, d, its upper 48 bits; the lowest 16 are the onset
-	noise   []float64 // mean of half the step and half the deviation, each by what it is without an episode; NaN: no value yet
-	rms     []float64 // root of the mean of (x′ − before)², in the column's own unit, as the scale is another in each version
-	mean    []float64 // mean of x′ − before
-	strange []float64 // mean of the squared residual of x′ given the other columns, by its variance
+	first uint16 // the column that was told first, and one; 0: none was
+	other uint16 // rows in a row that told another one
+
+	before []float64 // the long mean when it opened, d, its upper 48 bits; the lowest 16 are the onset
+	all    account   // of its rows
+	last   account   // the same, of the last ones
 }
 
 // A Change is what became of a column.
@@ -110,10 +115,9 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, 
 			s.last[k], s.mean[k], s.slow[k] = math.NaN(), state.Round(e.Charts.Mean[2*d+k]), z[d+k]
 		}
 	}
-	short, rate, weight, slow := max(shortRate, 1/float64(rows)), 0., 0., 0.
+	short, rate, slow := max(shortRate, 1/float64(rows)), 0., 0.
 	if cause != nil {
 		cause.Rows = min(cause.Rows, math.MaxUint32-1) + 1
-		weight = max(1/float64(cause.Rows), causeReach)
 	} else {
 		s.rows = min(s.rows+1, 1/stepRate)
 		rate = max(stepRate, 1/float64(s.rows+firstSteps))
@@ -137,21 +141,20 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, 
 			s.slow[k] += float64(slow * (v - s.slow[k]))
 			continue
 		}
-		cause.add(e, k, v, away, step, s.mean[k], residual[k], weight)
+		cause.add(e, k, v, away, step, s.mean[k], residual[k])
 	}
 }
 
 func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 	d := e.Dim
-	memory := make([]float64, 5*d)
-	c := &Cause{before: memory[:d:d], noise: memory[d : 2*d : 2*d], rms: memory[2*d : 3*d : 3*d], mean: memory[3*d : 4*d : 4*d], strange: memory[4*d:]}
+	c := &Cause{before: make([]float64, d), all: newAccount(d), last: newAccount(d)}
 	for k := range d {
 		short, long := z[k], z[d+k]
 		if long != long {
 			long = e.Centre[k]
 			short = long
 		}
-		c.before[k], c.noise[k] = long, math.NaN()
+		c.before[k] = long
 		if len(slow) == d && slow[k] == slow[k] {
 			c.before[k] = slow[k]
 		}
@@ -187,19 +190,13 @@ func (c *Cause) was(k int) float64 {
 }
 
 // add takes a number of a row: x′, how far it is from its mean, from the row before, and from what the other columns tell of it.
-func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, weight float64) {
+func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual float64) {
 	scale, typical := e.Scale[k], e.Charts.Mean[2*e.Dim+k]
 	least := leastNoise * scale
 	noise := (step/max(steps, least) + math.Abs(away)/max(typical, least)) / 2
 	moved := x - c.was(k)
-	if c.noise[k] != c.noise[k] {
-		weight, c.noise[k] = 1, 0
-	}
-	c.noise[k] = state.Round(c.noise[k] + float64(weight*(noise-c.noise[k])))
-	was, is := c.rms[k]/scale, moved/scale // squares of which do not overflow
-	c.rms[k] = state.Round(scale * math.Sqrt(float64(was*was)+float64(weight*(float64(is*is)-float64(was*was)))))
-	c.mean[k] = state.Round(c.mean[k] + float64(weight*(moved-c.mean[k])))
-	c.strange[k] = state.Round(c.strange[k] + float64(weight*(float64(residual*residual)-c.strange[k])))
+	c.all.add(k, max(1/float64(c.Rows), causeReach), noise, moved, scale, residual)
+	c.last.add(k, max(1/float64(c.Rows), 1./lastRows), noise, moved, scale, residual)
 	if c.onset(k) == unknown && (math.Abs(moved) > far*max(typical, least) || noise > far) {
 		c.begins(k, int(min(c.Rows-1, math.MaxInt16)))
 	}
@@ -212,51 +209,83 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, weight 
 // and a steady one that has gone quiet, by how far below its usual noise it is. Where none has, and one is strange to the
 // others, a relation has broken: they are in the order of their rms residuals.
 func (c *Cause) Ranked(e *Evaluator, most int) []Change {
-	changes := make([]Change, 0, len(c.before))
-	var spread []float64
-	own, strangest := 0., 0.
-	for k := range c.before {
-		if c.noise[k] != c.noise[k] {
-			continue
-		}
-		if c.noise[k] < c.quietBelow() && spread == nil {
-			spread = e.deviationSpread()
-		}
-		one := c.change(e, k, spread)
-		if one.Direction == "quiet" {
-			own = math.Inf(1)
-		}
-		own, strangest = max(own, one.Rank), max(strangest, c.strange[k])
-		changes = append(changes, one)
+	return ranked(c.changes(nil, e, &c.all, c.Rows), most)
+}
+
+// Now is Ranked of the last rows alone. The first of them is what Moved compares with from now on.
+func (c *Cause) Now(e *Evaluator, most int) []Change {
+	all := ranked(c.changes(nil, e, &c.last, min(c.Rows, lastRows)), most)
+	if c.first, c.other = 0, 0; len(all) > 0 {
+		c.first = uint16(all[0].Column) + 1
 	}
-	if own < ownChange+ownOfARow/math.Sqrt(float64(c.Rows)) && strangest > leastStrange*leastStrange {
-		for i := range changes {
-			changes[i].Rank = math.Sqrt(c.strange[changes[i].Column])
+	return all
+}
+
+// Moved reports whether another column than the one that Now has returned first has changed most in the last rows, and for some rows running. It is asked
+// once for a row.
+func (c *Cause) Moved(e *Evaluator) bool {
+	told, most := math.Inf(-1), math.Inf(-1)
+	for _, one := range c.changes(nil, e, &c.last, min(c.Rows, lastRows)) {
+		if most = max(most, one.Rank); one.Column+1 == int(c.first) {
+			told = one.Rank
 		}
 	}
+	if most > told+movedBy {
+		c.other = min(c.other, movedRows) + 1
+	} else {
+		c.other = 0
+	}
+	return c.other >= movedRows
+}
+
+func ranked(changes []Change, most int) []Change {
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(b.Rank, a.Rank) })
 	return changes[:min(most, len(changes))]
 }
 
-func (c *Cause) quietBelow() float64 { return quietBelow * min(1, float64(c.Rows)/quietTold) }
+// changes are what became of the columns with values, by an account and its number of rows.
+func (c *Cause) changes(changes []Change, e *Evaluator, a *account, rows uint32) []Change {
+	var spread []float64
+	own, strangest, quiet := 0., 0., quietBelow*min(1, float64(rows)/quietTold)
+	for k := range c.before {
+		if a.noise[k] != a.noise[k] {
+			continue
+		}
+		if a.noise[k] < quiet && spread == nil {
+			spread = e.deviationSpread()
+		}
+		one := c.change(e, a, k, quiet, spread)
+		if one.Direction == "quiet" {
+			own = math.Inf(1)
+		}
+		own, strangest = max(own, one.Rank), max(strangest, a.strange[k])
+		changes = append(changes, one)
+	}
+	if own < ownChange+ownOfARow/math.Sqrt(float64(rows)) && strangest > leastStrange*leastStrange {
+		for i := range changes {
+			changes[i].Rank = math.Sqrt(a.strange[changes[i].Column])
+		}
+	}
+	return changes
+}
 
 // change is what became of column k by itself.
-func (c *Cause) change(e *Evaluator, k int, spread []float64) Change {
-	rms, mean := c.rms[k]/e.Scale[k], c.mean[k]/e.Scale[k]
-	one := Change{Column: k, Rank: noiseShare*math.Log1p(c.noise[k]) + math.Log1p(rms), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
+func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64, spread []float64) Change {
+	rms, mean := a.rms[k]/e.Scale[k], a.mean[k]/e.Scale[k]
+	one := Change{Column: k, Rank: noiseShare*math.Log1p(a.noise[k]) + math.Log1p(rms), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
 	if c.onset(k) == unknown {
 		one.Onset = 0
 	}
-	one.Now = one.Before + c.mean[k]
+	one.Now = one.Before + a.mean[k]
 	typical := e.Charts.Mean[2*e.Dim+k]
-	if c.noise[k] < c.quietBelow() && typical > leastNoise*e.Scale[k] {
-		if below := (1 - c.noise[k]) * typical / (e.Scale[k] * spread[k]); below > steady {
+	if a.noise[k] < quiet && typical > leastNoise*e.Scale[k] {
+		if below := (1 - a.noise[k]) * typical / (e.Scale[k] * spread[k]); below > steady {
 			one.Rank, one.Direction, one.Onset = one.Rank+noiseShare*math.Log1p(below), "quiet", 0
 			return one
 		}
 	}
 	switch noise := max(typical/e.Scale[k], leastNoise); {
-	case math.Abs(mean) < moved*noise && c.noise[k] > 1, math.Abs(mean) < rms/2:
+	case math.Abs(mean) < moved*noise && a.noise[k] > 1, math.Abs(mean) < rms/2:
 		one.Direction = "noisy"
 	case mean < 0:
 		one.Direction = "down"
@@ -295,27 +324,27 @@ func (c *Cause) Clone() *Cause {
 	if c == nil {
 		return nil
 	}
-	return &Cause{c.Rows, slices.Clone(c.before), slices.Clone(c.noise), slices.Clone(c.rms), slices.Clone(c.mean), slices.Clone(c.strange)}
+	clone := *c
+	clone.before, clone.all, clone.last = slices.Clone(c.before), c.all.clone(), c.last.clone()
+	return &clone
 }
 
-// AppendBinary appends the cause, 24 bytes for each column.
+// AppendBinary appends the cause, 40 bytes for each column.
 func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 	w := state.Writer{B: b}
-	w.U64(uint64(c.Rows))
+	w.U64(uint64(c.Rows) | uint64(c.first)<<32 | uint64(c.other)<<48)
 	w.Floats(c.before)
-	w.Halves(c.noise)
-	w.Halves(c.rms)
-	w.Halves(c.mean)
-	w.Halves(c.strange)
+	c.all.write(&w)
+	c.last.write(&w)
 	return w.B, nil
 }
 
 // ReadCause reads what AppendBinary wrote, and returns what follows it.
 func ReadCause(b []byte) (c *Cause, rest []byte, err error) {
 	r := &state.Reader{B: b}
-	c = &Cause{Rows: uint32(r.U64()), before: r.Floats(), noise: r.Halves(), rms: r.Halves(), mean: r.Halves(), strange: r.Halves()}
-	if d := len(c.before); len(c.noise) != d || len(c.rms) != d || len(c.mean) != d || len(c.strange) != d {
-		r.Fail(fmt.Errorf("%d, %d, %d and %d numbers of %d columns", len(c.noise), len(c.rms), len(c.mean), len(c.strange), d))
-	}
+	rows := r.U64()
+	c = &Cause{Rows: uint32(rows), first: uint16(rows >> 32), other: uint16(rows >> 48), before: r.Floats()}
+	c.all.read(r, len(c.before))
+	c.last.read(r, len(c.before))
 	return c, r.B, failed(r, "cause")
 }

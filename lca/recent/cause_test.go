@@ -31,8 +31,8 @@ func plant(seed uint64, begins, rows int, fault func(row, before []float64, rng 
 	return l.Evaluator(), x[train*d:]
 }
 
-// account scores rows in batches, with an episode open from a row on.
-func account(t *testing.T, e *Evaluator, x []float64, opens int, batch func() int) (*Series, *Cause) {
+// accounted scores rows in batches, with an episode open from a row on; at each of its rows but every hundredth Moved is asked, at those what is told.
+func accounted(t *testing.T, e *Evaluator, x []float64, opens int, batch func() int) (*Series, *Cause) {
 	t.Helper()
 	var c Scorer
 	var cause *Cause
@@ -41,7 +41,11 @@ func account(t *testing.T, e *Evaluator, x []float64, opens int, batch func() in
 		n := min(batch(), len(x)/d-at)
 		c.Score(e, make([]float64, n), x[at*d:(at+n)*d], one(s, n))
 		for i := range n {
-			cause = c.Account(e, i, s, at+i >= opens, cause)
+			if cause = c.Account(e, i, s, at+i >= opens, cause); cause != nil && cause.Rows%100 != 1 {
+				cause.Moved(e)
+			} else if cause != nil {
+				cause.Now(e, 1)
+			}
 		}
 		at += n
 	}
@@ -55,7 +59,7 @@ func TestOnsetBehindNulls(t *testing.T) {
 	for i := range 4 {
 		x[(opens+i)*e.Dim+guilty] = math.NaN()
 	}
-	_, cause := account(t, e, x, opens, func() int { return 7 })
+	_, cause := accounted(t, e, x, opens, func() int { return 7 })
 	if got := cause.Ranked(e, 1)[0]; got.Column != guilty || got.Onset != 4 {
 		t.Errorf("%+v", got)
 	}
@@ -75,7 +79,7 @@ func TestCauseOfMadeFaults(t *testing.T) {
 		{"frozen", "quiet", func(row, before []float64, _ *rand.Rand) { row[guilty] = before[guilty] }, 300},
 	} {
 		e, x := plant(1, begins, 500, c.fault)
-		_, cause := account(t, e, x, opens, func() int { return 25 })
+		_, cause := accounted(t, e, x, opens, func() int { return 25 })
 		first := cause.Ranked(e, 3)
 		if got := first[0]; got.Column != guilty || got.Direction != c.direction || math.Abs(got.Before-300) > 30 || math.Abs(got.Now-c.now) > 15 {
 			t.Errorf("%s: %+v", c.name, first)
@@ -88,12 +92,82 @@ func TestCauseOfMadeFaults(t *testing.T) {
 	}
 }
 
+// In an episode in which another column changes and the first is as it was, the other is told for the third row in which it is first, and then no more;
+// of the whole episode the first has changed most.
+func TestCausesOfTheLastRows(t *testing.T) {
+	const begins, other, ends = 300, 500, 600
+	for name, faults := range map[string][2]func(row, before []float64){
+		"up, then down":       {func(row, _ []float64) { row[3] += 30 }, func(row, _ []float64) { row[6] -= 60 }},
+		"frozen, then up":     {func(row, before []float64) { row[5] = before[5] }, func(row, _ []float64) { row[2] += 30 }},
+		"up, then frozen":     {func(row, _ []float64) { row[2] += 40 }, func(row, before []float64) { row[5] = before[5] }},
+		"the same is further": {func(row, _ []float64) { row[3] += 30 }, func(row, _ []float64) { row[3] += 60 }},
+	} {
+		rows := 0
+		e, x := plant(1, begins, ends, func(row, before []float64, _ *rand.Rand) {
+			if rows++; rows <= other-begins {
+				faults[0](row, before)
+			} else {
+				faults[1](row, before)
+			}
+		})
+		var c Scorer
+		var cause *Cause
+		s, d, first := new(Series), e.Dim, 0
+		var told []int
+		running := 0
+		for i := range len(x) / d {
+			c.Score(e, make([]float64, 1), x[i*d:][:d], one(s, 1))
+			if cause = c.Account(e, 0, s, i >= begins, cause); cause == nil {
+				continue
+			}
+			now := *cause.Clone()
+			if a := now.Now(e, d); i > begins+40 && a[0].Column != first && a[0].Rank > rankOf(a, first)+movedBy {
+				running++
+			} else {
+				running = 0
+			}
+			switch moved := cause.Moved(e); {
+			case i == begins+40:
+				first = cause.Now(e, 1)[0].Column
+			case i < begins+40:
+			case moved != (running >= movedRows):
+				t.Fatalf("%s: row %d: moved %v, after %d rows with another column first", name, i, moved, running)
+			case moved:
+				told = append(told, i)
+				first, running = cause.Now(e, 1)[0].Column, 0
+			}
+		}
+		if name == "the same is further" {
+			if len(told) > 0 || first != 3 {
+				t.Errorf("%s: told at %v, first column %d", name, told, first)
+			}
+			continue
+		}
+		guilty := map[string][2]int{"up, then down": {3, 6}, "frozen, then up": {5, 2}, "up, then frozen": {2, 5}}[name]
+		if len(told) == 0 || told[0] < other || told[0] > other+60 || len(told) > 2 || first != guilty[1] {
+			t.Errorf("%s: told at %v, the column is now %d, want %d", name, told, first, guilty[1])
+		}
+		if all := cause.Ranked(e, 2); name == "up, then down" && all[0].Column != guilty[0] {
+			t.Errorf("%s: of the whole episode %+v, want column %d first", name, all, guilty[0])
+		}
+	}
+}
+
+func rankOf(changes []Change, column int) float64 {
+	for _, c := range changes {
+		if c.Column == column {
+			return c.Rank
+		}
+	}
+	return math.Inf(-1)
+}
+
 // A sensor that freezes at its last value is named first.
 func TestCauseOfAFrozenSensor(t *testing.T) {
 	found := 0
 	for seed := range uint64(40) {
 		e, x := plant(seed, 300, 600, func(row, before []float64, _ *rand.Rand) { row[5] = before[5] })
-		_, cause := account(t, e, x, 450, func() int { return 50 })
+		_, cause := accounted(t, e, x, 450, func() int { return 50 })
 		if first := cause.Ranked(e, 1)[0]; first.Column == 5 && first.Direction == "quiet" {
 			found++
 		}
@@ -126,7 +200,7 @@ func TestCauseOfABrokenRelation(t *testing.T) {
 			l.Learn(x[at*d:(at+25)*d], one(s, 25))
 		}
 		for _, rows := range []int{1, 30} {
-			_, cause := account(t, l.Evaluator(), x[train*d:(train+begins+rows)*d], begins, func() int { return 25 })
+			_, cause := accounted(t, l.Evaluator(), x[train*d:(train+begins+rows)*d], begins, func() int { return 25 })
 			if cause.Ranked(l.Evaluator(), 1)[0].Column == guilty {
 				named[rows]++
 			}
@@ -145,9 +219,9 @@ func TestCauseIsAFunctionOfRows(t *testing.T) {
 		b, _ = c.AppendBinary(b)
 		return b
 	}
-	want := write(account(t, e, x, 210, func() int { return 1 }))
+	want := write(accounted(t, e, x, 210, func() int { return 1 }))
 	rng := rand.New(rand.NewPCG(3, 4))
-	if got := write(account(t, e, x, 210, func() int { return 1 + rng.IntN(60) })); !bytes.Equal(got, want) {
+	if got := write(accounted(t, e, x, 210, func() int { return 1 + rng.IntN(60) })); !bytes.Equal(got, want) {
 		t.Error("batches change it")
 	}
 	s, rest, err := ReadSeries(want)
@@ -158,7 +232,7 @@ func TestCauseIsAFunctionOfRows(t *testing.T) {
 	if err != nil || len(rest) != 0 || !bytes.Equal(write(s, cause), want) {
 		t.Errorf("%v, %d bytes left, or other bytes", err, len(rest))
 	}
-	if most := SeriesBytes(e.Dim) + 24*e.Dim + 6*8; len(want) > most {
+	if most := SeriesBytes(e.Dim) + 40*e.Dim + 10*8; len(want) > most {
 		t.Errorf("%d bytes, want at most %d", len(want), most)
 	}
 	for _, c := range cause.Ranked(e, e.Dim) {
@@ -210,7 +284,7 @@ func TestCauseOfOtherColumns(t *testing.T) {
 	c.Score(e, make([]float64, 50), x, one(s, 50))
 	for _, columns := range []int{0, 3, 9} {
 		n := make([]float64, columns)
-		if cause := c.Account(e, 49, s, true, &Cause{before: n, noise: n, rms: n, mean: n}); cause.Columns() != e.Dim {
+		if cause := c.Account(e, 49, s, true, &Cause{before: n}); cause.Columns() != e.Dim {
 			t.Errorf("%d columns: %d of %d are accounted for", columns, cause.Columns(), e.Dim)
 		}
 	}

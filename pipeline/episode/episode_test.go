@@ -82,6 +82,45 @@ func TestUpdates(t *testing.T) {
 	}
 }
 
+// What else has changed is told at a row that is not usual, ten rows and a minute after the last record.
+func TestTellable(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		pause time.Duration
+		at    []int
+	}{
+		{"a row each second", time.Second, []int{61, 121, 181}},
+		{"a row each minute", time.Minute, []int{10, 20, 30}},
+		{"no times", 0, []int{10, 20, 30}},
+	} {
+		var o Open
+		var told []int
+		for i := range 200 {
+			score, p := 3., Place{Offset: int64(i)}
+			if i == 0 {
+				score = 6
+			}
+			if i%31 == 29 {
+				score = 1 // usual
+			}
+			if c.pause > 0 {
+				at := begin.Add(time.Duration(i) * c.pause)
+				p.Time = &at
+			}
+			say := o.Step(p, score, 0.01, Level{Height: 5, Usual: 2})
+			if o.Told = true; say == "" && o.Tellable(score) {
+				told = append(told, i)
+				if say := o.Tell(); say != Updated {
+					t.Fatalf("%s: %q", c.name, say)
+				}
+			}
+		}
+		if !slices.Equal(told[:3], c.at) {
+			t.Errorf("%s: at %v, want %v", c.name, told, c.at)
+		}
+	}
+}
+
 // A night without rows, and a wrong stamp, are little time.
 func TestClocks(t *testing.T) {
 	var c RowClock

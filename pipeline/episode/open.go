@@ -33,6 +33,8 @@ const (
 	silentRows = 100_000
 	// settledRows is after how many rows it is told again what has changed: the first row says little of that.
 	settledRows = 30
+	// movedRows is after how many rows it is told that another column has changed most.
+	movedRows = 10
 )
 
 // Possible reports whether rows can have led to an open episode like this one: what was read may be what a stranger has written.
@@ -82,4 +84,16 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 		o.Clock.Restart()
 	}
 	return say
+}
+
+// Tellable reports whether the row that Step was called with last may be one at which it is told again what has changed.
+func (o *Open) Tellable(score float64) bool {
+	return score > o.Level.Usual && o.Clock.Rows >= movedRows && o.Clock.Passed(leastPause, movedRows)
+}
+
+// Tell tells again what has changed.
+func (o *Open) Tell() (say string) {
+	o.Told = true
+	o.Clock.Restart()
+	return Updated
 }

@@ -184,7 +184,7 @@ type openState struct {
 }
 
 // openBytes is at most what an episode that is open adds to the state of a series.
-const openBytes = 24*recent.MostColumns + AlarmBytes
+const openBytes = 40*recent.MostColumns + AlarmBytes
 
 // appendOpen appends the open episode of a series, if there is one.
 func (h *heldSeries) appendOpen(b []byte) []byte {

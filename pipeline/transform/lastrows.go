@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -109,11 +108,19 @@ func (t *Transform) watch(w *encode.Whitened) {
 			}
 		}
 		cause := r.scorer.Account(e, i, &one.Series, one.episode.Watch.Open, one.cause)
+		if open := &one.episode; say == "" && open.Watch.Open && open.Tellable(float64(w.Recent[at])) && cause.Moved(e) {
+			say = open.Tell()
+		}
 		if say != "" {
 			if say == episode.Opened {
 				one.turn = e.Turn
 			}
-			changes := cmp.Or(cause, one.cause).Ranked(e, namedCauses)
+			var changes []recent.Change
+			if cause != nil {
+				changes = cause.Now(e, namedCauses)
+			} else {
+				changes = one.cause.Ranked(e, namedCauses)
+			}
 			one.causes, one.traced = causesOf(changes, w.Features), one.traced[:0]
 			for _, c := range changes[:min(len(changes), tracedCauses)] {
 				one.traced = append(one.traced, c.Column)

@@ -462,7 +462,7 @@ func TestStatesThatDoNotFit(t *testing.T) {
 	}
 	last := &w.states[len(w.states)-2] // behind it is the clock
 	for say, damage := range map[string]func(){
-		`format "4"`:        func() { last.Headers[2].Value = []byte("4") },
+		`format "9"`:        func() { last.Headers[2].Value = []byte("9") },
 		"unexpected end of": func() { last.Value = last.Value[:len(last.Value)-1] },
 		"after top-level":   func() { last.Value = append(last.Value, 0) },
 		"claims 3 items":    func() { last.Value = last.Value[:30] },

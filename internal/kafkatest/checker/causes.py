@@ -7,6 +7,7 @@ import numpy as np
 from recent import RATES, halves
 
 MOST = 16  # columns that a record names
+LAST = 10  # rows in the account of the last ones
 LEAST = 0.05  # scales: what steps and deviations are compared with at least
 TOLERANCE = 1e-4  # numbers are rounded to 20 bits on their way
 
@@ -38,15 +39,31 @@ class Steps:
         self.slow = np.where(known, was + slow * (series.x - was), self.slow)
 
 
+class Account:
+    """How columns differ, over rows of an episode, from what they were before."""
+
+    def __init__(self, d):
+        self.noise, self.rms, self.mean, self.strange = np.full(d, np.nan), np.zeros(d), np.zeros(d), np.zeros(d)
+
+    def add(self, weight, known, noise, moved, residual):
+        new = np.isnan(self.noise)
+        weight = np.where(new, 1, weight)
+        follow = lambda m, v: np.where(known, halves(m + weight * (v - m)), m)
+        self.noise = np.where(known, follow(np.where(new, 0, self.noise), noise), self.noise)
+        self.rms = np.where(known, halves(np.sqrt(self.rms**2 + weight * (moved**2 - self.rms**2))), self.rms)
+        self.mean, self.strange = follow(self.mean, moved), follow(self.strange, residual**2)
+
+
 class Cause:
-    """The account of an episode."""
+    """The accounts of an episode: of all its rows, and of the last ones."""
 
     def __init__(self, e, series, steps):
         self.rows, d = 0, e.d
         long = np.where(np.isnan(series.m2), e.c, series.m2)
         short = np.where(np.isnan(series.m2), e.c, series.m1)
         self.before = long if steps.slow is None else np.where(np.isnan(steps.slow), long, steps.slow)
-        self.noise, self.rms, self.mean, self.strange = np.full(d, np.nan), np.zeros(d), np.zeros(d), np.zeros(d)
+        self.all, self.last = Account(d), Account(d)
+        self.first, self.other = None, 0  # the column that was told first, and rows in a row that tell another one
         self.onset = [began(x, s, l, max(LEAST * scale, v)) for x, s, l, scale, v in zip(series.x, short, long, e.s, e.mean[2 * d:])]
 
     def step(self, e, series, steps):
@@ -54,14 +71,9 @@ class Cause:
         self.rows += 1
         least, typical = LEAST * e.s, e.mean[2 * e.d:]
         noise = (step / np.maximum(steps.mean, least) + np.abs(away) / np.maximum(typical, least)) / 2
-        moved = series.x - self.before
-        known, new = ~np.isnan(series.x), np.isnan(self.noise)
-        weight = np.where(new, 1, max(1 / self.rows, 1e-5))
-        follow = lambda m, v: np.where(known, halves(m + weight * (v - m)), m)
-        self.noise = np.where(known, follow(np.where(new, 0, self.noise), noise), self.noise)
-        self.rms = np.where(known, halves(np.sqrt(self.rms**2 + weight * (moved**2 - self.rms**2))), self.rms)
-        self.mean = follow(self.mean, moved)
-        self.strange = follow(self.strange, self.residual(e, series) ** 2)
+        moved, residual, known = series.x - self.before, self.residual(e, series), ~np.isnan(series.x)
+        self.all.add(max(1 / self.rows, 1e-5), known, noise, moved, residual)
+        self.last.add(max(1 / self.rows, 1 / LAST), known, noise, moved, residual)
         with np.errstate(invalid="ignore"):
             began = known & ((np.abs(moved) > 3 * np.maximum(typical, least)) | (noise > 3))
         self.onset = [self.rows - 1 if o is None and b else o for o, b in zip(self.onset, began)]
@@ -71,16 +83,30 @@ class Cause:
         x, f = (series.m1, e.triangles[0][: e.d, : e.d]) if self.rows == 1 and e.charted else (series.x, e.triangles[2])
         return f.T @ (f @ np.nan_to_num((x - self.before) / e.s)) / np.sqrt((f * f).sum(0))
 
-    def ranked(self, e, features):
+    def now(self, e, features):
+        """What has changed most in the last rows; what moved compares with from now on."""
+        all = self.ranked(e, features, self.last, min(self.rows, LAST))
+        self.first, self.other = (all[0]["column"] if all else None), 0
+        return all
+
+    def moved(self, e, features):
+        """Whether another column than the first that was told is first, for three rows in a row."""
+        all = self.ranked(e, features, self.last, min(self.rows, LAST))
+        told = max((one["rank"] for one in all if one["column"] == self.first), default=-math.inf)
+        self.other = min(self.other, 3) + 1 if all and all[0]["rank"] > told + 0.2 else 0
+        return self.other >= 3
+
+    def ranked(self, e, features, account=None, rows=None):
         """All columns with a value in the episode, those that have changed most first; where none has by itself, those that do not fit the others."""
+        a, rows = account or self.all, rows or self.rows
         all, spread = [], np.sqrt((np.linalg.inv(e.triangles[1]) ** 2).sum(1))
-        for k in np.flatnonzero(~np.isnan(self.noise)):
-            noise, mean, rms = self.noise[k], self.mean[k] / e.s[k], self.rms[k] / e.s[k]
+        for k in np.flatnonzero(~np.isnan(a.noise)):
+            noise, mean, rms = a.noise[k], a.mean[k] / e.s[k], a.rms[k] / e.s[k]
             typical = e.mean[2 * e.d + k] / e.s[k]  # in scales
-            one = {"feature": short(features[k]), "before": self.before[k], "now": self.before[k] + self.mean[k], "onset": self.onset[k] or 0,
-                   "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "scale": e.s[k], "strange": self.strange[k]}
+            one = {"feature": short(features[k]), "before": self.before[k], "now": self.before[k] + a.mean[k], "onset": self.onset[k] or 0,
+                   "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "scale": e.s[k], "strange": a.strange[k], "column": k}
             below = (1 - noise) * typical / spread[k]
-            if noise < 0.1 * min(1, self.rows / 10) and typical > LEAST and below > 3:
+            if noise < 0.1 * min(1, rows / 10) and typical > LEAST and below > 3:
                 one.update(rank=one["rank"] + 1.5 * math.log1p(below), direction="quiet", onset=0)
             elif abs(mean) < 2 * max(typical, LEAST) and noise > 1 or abs(mean) < rms / 2:
                 one["direction"] = "noisy"
@@ -88,7 +114,7 @@ class Cause:
                 one["direction"] = "down" if mean < 0 else "up"
             all.append(one)
         own = max((math.inf if one["direction"] == "quiet" else one["rank"] for one in all), default=0)
-        if own < 2.5 + 0.5 / math.sqrt(self.rows) and max((one["strange"] for one in all), default=0) > 1.75**2:
+        if own < 2.5 + 0.5 / math.sqrt(rows) and max((one["strange"] for one in all), default=0) > 1.75**2:
             for one in all:
                 one["rank"] = math.sqrt(one["strange"])
         return sorted(all, key=lambda one: -one["rank"])

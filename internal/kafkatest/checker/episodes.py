@@ -23,6 +23,7 @@ QUIET, WINDOW = 30, 200  # usual rows after which an episode is over: that many 
 UPDATED, DAILY = (MINUTE, 1000), (DAY, 100_000)  # between two records of an episode: by the time of its rows, or in rows without timestamps
 MOST_ELAPSED = (1 << 62) // MILLISECOND * MILLISECOND
 SETTLED = 30  # rows after which it is told again, once
+MOVED = 10  # … that another column has changed most
 TOLERANCE = 1e-9  # of a level
 
 # What is not percent-encoded in the id of a model, or of a series.
@@ -131,9 +132,15 @@ class Episode:
             first = not self.told and self.seen > SETTLED and not usual and self.after((UPDATED[0], SETTLED))
             if not first and not (passes and self.after(UPDATED)) and not self.after(DAILY):
                 return None
-            self.told = True
-        self.since = self.since_rows = 0
+        self.tell()
         return "opened" if self.seen == 1 else "updated"
+
+    def tellable(self):
+        return self.since_rows >= MOVED and self.after((UPDATED[0], MOVED))
+
+    def tell(self):
+        self.told = self.seen > 1
+        self.since = self.since_rows = 0
 
     def after(self, pause):
         return self.since_rows >= pause[1] if self.stamps.largest is None else self.since >= pause[0]
@@ -242,8 +249,11 @@ class Partition:
             open.cause.step(e, one.rows, one.steps)
         elif one.episode is None or say == "closed":
             one.steps.step(e, one.rows)
+        if open and not say and score > open.usual and open.tellable() and open.cause.moved(e, chosen.features):
+            open.tell()
+            say = "updated"
         if say:
-            open.causes = open.cause.ranked(e, chosen.features)
+            open.causes = open.cause.ranked(e, chosen.features) if say == "closed" else open.cause.now(e, chosen.features)
             one.version = chosen.version
             self.tell(one, say, "usual" if say == "closed" else None, place[2])
         return self.id(one) if one.episode else None

@@ -97,9 +97,10 @@ def rate(budget, rows, shares=2):
     return int(number) / {"hour": 1, "day": 24}[unit] / shares * hours / then
 
 
-def told(rows, name, key):
-    """The records of a series by its scores, and of each row the id of its episode: from the first row over the level to where the usual ones are enough."""
-    records, ids, i = [], [None] * len(rows), 0
+def told(rows, name, key, moved=()):
+    """The records of a series by its scores, and of each row the id of its episode: from the first row over the level to where the usual ones are enough.
+    At the rows of moved another column comes first."""
+    records, ids, i, said_at = [], [None] * len(rows), 0, 0
     while i < len(rows):
         first, begin = rows[i], i
         if first["score"] <= first["level"]:
@@ -115,7 +116,8 @@ def told(rows, name, key):
             before = own[j - 1]["score"] > own[j - 1]["level"]
             closes = bool(ends) and j == len(own) - 1
             soon = not updated and j >= 30 and r["score"] > first["usual"]  # once more, when more is known
-            if closes or j == 0 or (r["score"] > r["level"] and not before or soon) and r["time"] - said >= 60_000:
+            other = (r["offset"], r["row"]) in moved and r["score"] > first["usual"] and j - said_at >= 10
+            if closes or j == 0 or (r["score"] > r["level"] and not before or soon or other) and r["time"] - said >= 60_000:
                 updated = updated or j > 0
                 peak = max(so_far, key=lambda s: s["score"])
                 to = max((k for k, s in enumerate(so_far) if s["score"] > first["usual"] or k == 0))
@@ -126,7 +128,7 @@ def told(rows, name, key):
                     "from": place(first), "to": place(own[to]), "rows": to + 1, "rows_over": sum(s["score"] > s["level"] for s in so_far),
                     "peak": {"score": peak["score"], "p": peak["p"], "offset": peak["offset"], "row": peak["row"]},
                     "level": first["level"], "budget": first["budget"], "young": first["young"], "message": "a sentence"})
-                said, seq = r["time"], seq + 1
+                said, said_at, seq = r["time"], j, seq + 1
         ids[begin:i] = [id] * (i - begin)
         i += 1
     return records, ids
@@ -142,6 +144,7 @@ def made_history(budget):
     """Two partitions, two series by key in each, of which one has two faults, and rows of no key. One message in 40 cannot be used."""
     rng = np.random.default_rng(11)
     h = {"input": [], "output": [], "dead": [], "alarms": [], "snapshots": made.log([r for e in (OLD, NEW) for r in e.snapshot()])}
+    series_of = []
     for p in range(2):
         into, series, outs, at = [], {}, [], 0
         for m in range(MESSAGES):
@@ -176,8 +179,8 @@ def made_history(budget):
         ids = {}
         for value, one in series.items():
             name = "~" if value is None else value.decode().replace("/", "%2F")
-            records, own = told(one["rows"], value and value.decode(), f"m/{p}/{name}")
-            h["alarms"] += [{"partition": p, "timestamp": made.NOW, "key": f"m/{p}/{name}".encode(), "headers": [("content-type", b"application/json")], "event": r} for r in records]
+            series_of.append((p, name, value, one["rows"]))
+            _, own = told(one["rows"], value and value.decode(), f"m/{p}/{name}")
             ids |= {(r["offset"], r["row"]): (r["score"], r["p"], id) for r, id in zip(one["rows"], own)}
         h["input"] += into
         for r in (r for r in h["output"] if r["partition"] == p):
@@ -188,9 +191,13 @@ def made_history(budget):
                 "lca_score", pa.nulls(PER, pa.float32())).append_column("lca_p", pa.nulls(PER, pa.float32())).append_column("lca_recent_score", pa.array(columns[0], pa.float32())).append_column(
                 "lca_recent_p", pa.array(columns[1], pa.float32())).append_column("lca_episode", pa.array(columns[2], pa.string())))
             del r["of"]
-    made.log(h["alarms"])
-    # What is to be told of causes is in a test of its own.
+    # What is to be told of causes, and at which rows another comes first, is in tests of its own.
     r = verdict({**h, "alarms": []}, budget=budget)
+    moved = {p: {(t["to"]["offset"], t["to"]["row"]) for t in part.told if t["type"] == "episode_updated"} for p, part in r.partitions.items()}
+    for p, name, value, rows in series_of:
+        records, _ = told(rows, value and value.decode(), f"m/{p}/{name}", moved[p])
+        h["alarms"] += [{"partition": p, "timestamp": made.NOW, "key": f"m/{p}/{name}".encode(), "headers": [("content-type", b"application/json")], "event": r} for r in records]
+    made.log(h["alarms"])
     of = {(t["id"], t["seq"]): t["causes"] for part in r.partitions.values() for t in part.told}
     for a in h["alarms"]:
         event = a.pop("event")
@@ -578,6 +585,29 @@ class Causes(unittest.TestCase):
         self.assertEqual(got[-1]["feature"], "d")
         self.assertTrue(abs(by["a"]["now"] - by["a"]["before"] - 10) < 1 and abs(by["a"]["before"] - 10) < 1 and abs(by["c"]["now"] - 29) < 1e-3, by)
         self.assertIn(by["a"]["onset"], (-1, 0))
+
+    def test_moved(self):
+        """Another column changes, and the first is as it was: it is told in the third row in which it is first, once."""
+        rng, e, names = np.random.default_rng(2), self.evaluator(), ["a", "b", "c", "d"]
+        series, steps, cause, told, other = recent.Series(4), causes.Steps(4), None, [], []
+        for i in range(700):
+            series.score(e, rng.normal(size=4) * 2 + e.c + [10 * (400 <= i < 550), 0, -30 * (i >= 550), 0])
+            if i < 401:
+                steps.step(e, series)
+                continue
+            cause = cause or causes.Cause(e, series, steps)
+            cause.step(e, series, steps)
+            if i == 430:
+                self.assertEqual(cause.now(e, names)[0]["feature"], "a")
+            if i <= 430:
+                continue
+            other.append(cause.ranked(e, names, cause.last, 10)[0]["feature"] == "c")
+            if cause.moved(e, names):
+                told.append(i)
+                self.assertEqual(other[-3:], [True] * 3)
+                self.assertEqual(cause.now(e, names)[0]["feature"], "c")
+        self.assertEqual(len(told), 1)
+        self.assertTrue(552 <= told[0] < 580, told)
 
 
 if __name__ == "__main__":
