@@ -284,7 +284,7 @@ func TestBacktestSeries(t *testing.T) {
 	}
 }
 
-// Where each row is a series of its own there is a model, and no score of last rows: what is missing is said.
+// Where each row is a series of its own, rows have a score by the row alone.
 func TestBacktestSeriesOfOneRow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
