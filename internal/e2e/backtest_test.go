@@ -118,7 +118,8 @@ func (l *liveRun) produce(from, to int) {
 	}
 }
 
-// compare compares a backtest with what the models of the topic make of the rows, and that with the output topic.
+// compare compares a backtest with what the models of the topic make of the rows, and that with the output topic. A series begins with its first row that a
+// model scores, whichever version that is: from there on its means are the same.
 func (l *liveRun) compare(path string) {
 	l.t.Helper()
 	data, err := os.ReadFile(path)
@@ -126,22 +127,34 @@ func (l *liveRun) compare(path string) {
 		l.t.Fatal(err)
 	}
 	tested, live := whole(l.t, data), l.live()
-	versions, added := l.column(tested, "lca_version").(*array.Int64), []string{"lca", "lca_score"}
+	versions, added := l.column(tested, "lca_version").(*array.Int64), []string{"lca", "lca_score", "lca_p", "lca_recent_score", "lca_recent_p"}
 	scored := map[string]arrow.Record{} // the rows of a machine, by a version
 	same, withModel := 0, 0
+	begin := map[string][2]int{} // where the rows of a machine that have scores begin: those of the backtest, and live
+	for i := l.rows - 1; i >= 0; i-- {
+		at := begin[l.machine(i)]
+		if versions.IsValid(i) {
+			at[0] = i / max(1, l.machines)
+		}
+		if live[i].version != 0 {
+			at[1] = i / max(1, l.machines)
+		}
+		begin[l.machine(i)] = at
+	}
 	for i := range l.rows {
-		of := func(version int64) arrow.Record {
-			id := l.machine(i) + "@" + strconv.FormatInt(version, 10)
+		of := func(version int64, begin int) arrow.Record {
+			id := fmt.Sprintf("%s@%d from %d", l.machine(i), version, begin)
 			if scored[id] == nil {
-				scored[id] = l.transformed(l.machine(i), version)
+				scored[id] = l.transformed(l.machine(i), version, begin)
 			}
 			return scored[id]
 		}
-		place := i / max(1, l.machines) // among the rows of its machine
+		first := begin[l.machine(i)]
+		place := i/max(1, l.machines) - first[0] // among the rows of its machine
 		if versions.IsValid(i) {
 			withModel++
 			for _, name := range added {
-				if got, want := l.column(tested, name), l.column(of(versions.Value(i)), name); !array.SliceEqual(got, int64(i), int64(i+1), want, int64(place), int64(place+1)) {
+				if got, want := l.column(tested, name), l.column(of(versions.Value(i), first[0]), name); !array.SliceEqual(got, int64(i), int64(i+1), want, int64(place), int64(place+1)) {
 					l.t.Fatalf("row %d, version %d, %s: the backtest has %s, and the model of the topic %s", i, versions.Value(i), name, got.ValueStr(i), want.ValueStr(place))
 				}
 			}
@@ -149,8 +162,11 @@ func (l *liveRun) compare(path string) {
 		if live[i].version == 0 {
 			continue
 		}
-		if want := l.column(of(live[i].version), "lca_score").(*array.Float32).Value(place); math.Float32bits(live[i].Score) != math.Float32bits(want) {
-			l.t.Fatalf("row %d: the output has %v by version %d, and that version makes %v of it", i, live[i].Score, live[i].version, want)
+		place = i/max(1, l.machines) - first[1]
+		for name, got := range map[string]float32{"lca_score": live[i].Score, "lca_recent_score": live[i].Recent, "lca_recent_p": live[i].RecentP} {
+			if want := l.column(of(live[i].version, first[1]), name).(*array.Float32).Value(place); math.Float32bits(got) != math.Float32bits(want) {
+				l.t.Fatalf("row %d: the output has %s %v by version %d, and that version makes %v of it", i, name, got, live[i].version, want)
+			}
 		}
 		if versions.IsValid(i) && versions.Value(i) == live[i].version {
 			same++
@@ -171,14 +187,22 @@ func (l *liveRun) column(rec arrow.Record, name string) arrow.Array {
 	return rec.Column(at[0])
 }
 
-// transformed is what a version of the snapshot topic makes of the rows of a machine.
-func (l *liveRun) transformed(machine string, version int64) arrow.Record {
+// transformed is what a version of the snapshot topic makes of the rows of a machine, from one on.
+func (l *liveRun) transformed(machine string, version int64, from int) arrow.Record {
 	l.t.Helper()
-	model, out := l.model(machine, version), filepath.Join(l.dir, "transformed.arrows")
+	model, in, out := l.model(machine, version), filepath.Join(l.dir, "from.csv"), filepath.Join(l.dir, "transformed.arrows")
+	text, err := os.ReadFile(filepath.Join(l.dir, "of-"+machine+".csv"))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	if err := os.WriteFile(in, []byte(lines[0]+strings.Join(lines[1+from:], "")), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
 	if machine == "" {
 		l.export(machine, version)
 	}
-	l.tool("transform", "--model", model, "--input", filepath.Join(l.dir, "of-"+machine+".csv"), "-o", out, "--force")
+	l.tool("transform", "--model", model, "--input", in, "-o", out, "--force")
 	data, err := os.ReadFile(out)
 	if err != nil {
 		l.t.Fatal(err)
@@ -203,6 +227,8 @@ func (l *liveRun) export(machine string, version int64) {
 // liveRow is a row of the output topic.
 type liveRow struct {
 	Score   float32 `json:"lca_score"`
+	Recent  float32 `json:"lca_recent_score"`
+	RecentP float32 `json:"lca_recent_p"`
 	version int64
 }
 

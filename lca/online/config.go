@@ -42,7 +42,7 @@ type Config struct {
 
 	Recent bool // learn what scores the last rows of a series (package recent); not done beyond recent.MostColumns columns; default true
 
-	Precision  lca.Precision // default Float32; in Float64 a step is one of EM to ten digits (TestLearnIsOneStep), at twice the time
+	Precision  lca.Precision // default Float32; in Float64 a step is one of EM to ten digits (TestLearnIsOneStep)
 	Components lca.Components
 }
 
