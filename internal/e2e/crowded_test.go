@@ -30,22 +30,49 @@ func TestCrowdedCoordinator(t *testing.T) {
 	}
 	stop := s.flow(3000)
 	run := s.program("run")
-	s.await(s.name, 2000, run)
+	s.awaitShown(2000, run)
 	aborted := func() int { return strings.Count(lastLines(run.log, 1<<30), "is that of an aborted transaction") }
 	kills := 0
 	for ; kills < *crowdedKills || aborted() == 0 && kills < 5**crowdedKills; kills++ { // until the broker has shown its fault, too
 		run.killInside(s.topic("out"))
 		before := s.committedSoFar(s.name)
 		run.start()
-		s.await(s.name, before+2000, run)
+		s.awaitShown(before+2000, run)
 	}
-	s.await(s.name, stop(), run)
+	s.awaitShown(stop(), run)
 	run.stop()
 	faults, messages := b.Once(t, s.topic("in"), s.topic("out"), s.topic("dead"))
 	if len(faults) > 0 {
 		t.Errorf("%d messages, %d kills:\n%s", messages, kills, strings.Join(faults, "\n"))
 	}
 	t.Logf("%d messages, %d kills: %d take-overs found the offset of an aborted transaction", messages, kills, aborted())
+}
+
+// awaitShown waits until a broker with KAFKA-17507 shows offsets of that sum. It completes offsets by the producer's id alone, and may lose those of transactions
+// that follow each other quickly: it then shows an older offset for good, although all is committed. A take-over commits how far is written.
+func (s *stream) awaitShown(sum int64, run *program) {
+	s.t.Helper()
+	moved, last, deadline := time.Now(), int64(-1), time.Now().Add(4*time.Minute)
+	for {
+		run.alive()
+		shown := s.committedSoFar(s.name)
+		switch {
+		case shown >= sum:
+			s.await(s.name, sum, run)
+			return
+		case shown != last:
+			moved, last = time.Now(), shown
+		case time.Now().After(deadline):
+			run.explain()
+			s.t.Fatalf("group %s has committed %d of %d messages after 4 minutes", s.name, shown, sum)
+		case time.Since(moved) > 20*time.Second:
+			s.t.Logf("the broker shows %d of %d messages as committed for 20 s: a take-over", shown, sum)
+			run.stop()
+			run.start()
+			moved = time.Now()
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // committedSoFar is the sum of what a group shows as committed now.
