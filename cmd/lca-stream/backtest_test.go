@@ -238,6 +238,34 @@ func TestBacktestLabels(t *testing.T) {
 	}
 }
 
+// Of an episode that is open behind the last row, the causes are those of the last rows, and not of the last record: here that is seven rows old.
+func TestBacktestCausesBehindTheLastRow(t *testing.T) {
+	t.Parallel()
+	dir, text, r := t.TempDir(), "a,b,c\n", rand.New(rand.NewPCG(5, 45))
+	for i := range 1238 {
+		row := []float64{r.NormFloat64(), r.NormFloat64(), r.NormFloat64()}
+		switch {
+		case i >= 1233:
+			row[2] -= 40
+		case i >= 1200:
+			row[0] += 20
+		}
+		text += fmt.Sprintf("%v,%v,%v\n", row[0], row[1], row[2])
+	}
+	if err := os.WriteFile(filepath.Join(dir, "two.csv"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dir, "backtest", "two.csv", "--time=", "--until", "1000", "--json", "--episodes", "episodes.json")
+	var all []episode.Record
+	if text, err := os.ReadFile(filepath.Join(dir, "episodes.json")); err != nil || json.Unmarshal(text, &all) != nil || len(all) == 0 {
+		t.Fatalf("%q, %v", text, err)
+	}
+	last := all[len(all)-1]
+	if last.Type != episode.Updated || last.From.Row != 1200 || last.Seq != 2 || len(last.Causes) == 0 || last.Causes[0].Feature != "c" || last.Causes[0].Direction != "down" || !strings.Contains(last.Message, "c went down") {
+		t.Errorf("%+v", last)
+	}
+}
+
 func must(t *testing.T, dir string, args ...string) []byte {
 	t.Helper()
 	out, fault := lcaStream(t, dir, "", args...)

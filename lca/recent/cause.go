@@ -209,28 +209,31 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual float64)
 // and a steady one that has gone quiet, by how far below its usual noise it is. Where none has, and one is strange to the
 // others, a relation has broken: they are in the order of their rms residuals.
 func (c *Cause) Ranked(e *Evaluator, most int) []Change {
-	return ranked(c.changes(nil, e, &c.all, c.Rows), most)
+	all, _ := c.changes(e, &c.all, c.Rows)
+	return ranked(all, most)
 }
 
 // Now is Ranked of the last rows alone. The first of them is what Moved compares with from now on.
 func (c *Cause) Now(e *Evaluator, most int) []Change {
-	all := ranked(c.changes(nil, e, &c.last, min(c.Rows, lastRows)), most)
+	all, _ := c.changes(e, &c.last, min(c.Rows, lastRows))
+	all = ranked(all, most)
 	if c.first, c.other = 0, 0; len(all) > 0 {
 		c.first = uint16(all[0].Column) + 1
 	}
 	return all
 }
 
-// Moved reports whether another column than the one that Now has returned first has changed most in the last rows, and for some rows running. It is asked
-// once for a row.
+// Moved reports whether another column than the one that Now has returned first has changed most in the last rows, and for some rows running. Where none has
+// changed much, as behind a fault, it is by chance that one is first. It is asked once for a row.
 func (c *Cause) Moved(e *Evaluator) bool {
 	told, most := math.Inf(-1), math.Inf(-1)
-	for _, one := range c.changes(nil, e, &c.last, min(c.Rows, lastRows)) {
+	all, changed := c.changes(e, &c.last, min(c.Rows, lastRows))
+	for _, one := range all {
 		if most = max(most, one.Rank); one.Column+1 == int(c.first) {
 			told = one.Rank
 		}
 	}
-	if most > told+movedBy {
+	if changed && most > told+movedBy {
 		c.other = min(c.other, movedRows) + 1
 	} else {
 		c.other = 0
@@ -243,8 +246,8 @@ func ranked(changes []Change, most int) []Change {
 	return changes[:min(most, len(changes))]
 }
 
-// changes are what became of the columns with values, by an account and its number of rows.
-func (c *Cause) changes(changes []Change, e *Evaluator, a *account, rows uint32) []Change {
+// changes are what became of the columns with values, by an account and its number of rows, and whether one has changed by itself, or a relation has broken.
+func (c *Cause) changes(e *Evaluator, a *account, rows uint32) (changes []Change, changed bool) {
 	var spread []float64
 	own, strangest, quiet := 0., 0., quietBelow*min(1, float64(rows)/quietTold)
 	for k := range c.before {
@@ -261,12 +264,16 @@ func (c *Cause) changes(changes []Change, e *Evaluator, a *account, rows uint32)
 		own, strangest = max(own, one.Rank), max(strangest, a.strange[k])
 		changes = append(changes, one)
 	}
-	if own < ownChange+ownOfARow/math.Sqrt(float64(rows)) && strangest > leastStrange*leastStrange {
+	if own >= ownChange+ownOfARow/math.Sqrt(float64(rows)) {
+		return changes, true
+	}
+	if strangest > leastStrange*leastStrange {
 		for i := range changes {
 			changes[i].Rank = math.Sqrt(a.strange[changes[i].Column])
 		}
+		return changes, true
 	}
-	return changes
+	return changes, false
 }
 
 // change is what became of column k by itself.

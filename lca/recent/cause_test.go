@@ -153,6 +153,36 @@ func TestCausesOfTheLastRows(t *testing.T) {
 	}
 }
 
+// Behind a fault, while the episode is not over yet, no column has changed: which is first then is chance, and hardly ever told.
+func TestNoOtherCauseBehindAFault(t *testing.T) {
+	const guilty, begins, lasts, plants = 3, 300, 200, 20
+	told := 0
+	for seed := range uint64(plants) {
+		rows := 0
+		e, x := plant(seed, begins, begins+lasts+60, func(row, _ []float64, rng *rand.Rand) {
+			if rows++; rows <= lasts {
+				row[guilty] += 60 * rng.NormFloat64()
+			}
+		})
+		var c Scorer
+		var cause *Cause
+		s := new(Series)
+		for i := range len(x) / e.Dim {
+			c.Score(e, make([]float64, 1), x[i*e.Dim:][:e.Dim], one(s, 1))
+			switch cause = c.Account(e, 0, s, i >= begins, cause); {
+			case i == begins+100 && cause.Now(e, 1)[0].Column != guilty:
+				t.Errorf("plant %d: the column is not first", seed)
+			case i > begins+100 && cause.Moved(e):
+				told++
+				cause.Now(e, 1)
+			}
+		}
+	}
+	if told > plants/10 {
+		t.Errorf("behind %d faults another column is told %d times", plants, told)
+	}
+}
+
 func rankOf(changes []Change, column int) float64 {
 	for _, c := range changes {
 		if c.Column == column {

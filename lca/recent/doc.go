@@ -69,7 +69,8 @@
 // wild board it is the same: of the columns that 71 faults have, 41 and 82 % (smd, asd) are named, and the first is guilty as often. A share of strange in every rank
 // cost more there than it gained in plants.
 //
-// While an episode is open, other columns may become those that have changed most: Moved tells when, by 0.2 in the rank for three rows running.
+// While an episode is open, other columns may become those that have changed most: Moved tells when, by 0.2 in the rank for three rows running, but not
+// where none has so high a rank, and no relation has broken: as behind a fault, before the episode is over.
 //
 // The choice of the charts, rates and weights, with what else was tried, is in docs/quality.md.
 package recent

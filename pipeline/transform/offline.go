@@ -47,8 +47,18 @@ func (o *Offline) Judge(each func(Judged)) { o.transform.judged = each }
 // Watch has episodes told at the budget of rates, which know the rows by the offsets of their places.
 func (o *Offline) Watch(rates *episode.Rates) { o.transform.rates = rates }
 
-// Open are the episodes that are open, as they are.
-func (o *Offline) Open(of source.Partition) []episode.Record { return o.transform.openEpisodes(of) }
+// Open are the episodes that are open, as they are behind the last row: the causes are those of now, and not those of the last record.
+func (o *Offline) Open(of source.Partition) []episode.Record {
+	t := o.transform
+	if m := t.Follow.Current(); m != nil && m.Model.Recent != nil {
+		for _, one := range t.series.open {
+			if one.model == m.ModelID && one.cause != nil && one.cause.Columns() == m.Model.Recent.Dim {
+				one.causes = causesOf(one.cause.Clone().Now(m.Model.Recent, namedCauses), m.Features)
+			}
+		}
+	}
+	return t.openEpisodes(of)
+}
 
 // NewOffline returns an Offline with a model; nil: rows pass with null results until Adopt. What c says of topics does not count.
 func NewOffline(model *snapshot.Snapshot, c TransformConfig) *Offline {

@@ -9,6 +9,7 @@ from recent import RATES, halves
 MOST = 16  # columns that a record names
 LAST = 10  # rows in the account of the last ones
 LEAST = 0.05  # scales: what steps and deviations are compared with at least
+CHANGED, STRANGE = 2.5, 1.75**2  # the least rank of a column that has changed by itself; residual of one in a relation that has broken
 TOLERANCE = 1e-4  # numbers are rounded to 20 bits on their way
 
 
@@ -90,10 +91,12 @@ class Cause:
         return all
 
     def moved(self, e, features):
-        """Whether another column than the first that was told is first, for three rows in a row."""
-        all = self.ranked(e, features, self.last, min(self.rows, LAST))
+        """Whether another column than the first that was told is first, for three rows in a row, and one has changed at all."""
+        rows = min(self.rows, LAST)
+        all = self.ranked(e, features, self.last, rows)
         told = max((one["rank"] for one in all if one["column"] == self.first), default=-math.inf)
-        self.other = min(self.other, 3) + 1 if all and all[0]["rank"] > told + 0.2 else 0
+        changed = any(one["rank"] >= CHANGED + 0.5 / math.sqrt(rows) or one["direction"] == "quiet" or one["strange"] > STRANGE for one in all)
+        self.other = min(self.other, 3) + 1 if changed and all[0]["rank"] > told + 0.2 else 0
         return self.other >= 3
 
     def ranked(self, e, features, account=None, rows=None):
@@ -114,7 +117,7 @@ class Cause:
                 one["direction"] = "down" if mean < 0 else "up"
             all.append(one)
         own = max((math.inf if one["direction"] == "quiet" else one["rank"] for one in all), default=0)
-        if own < 2.5 + 0.5 / math.sqrt(rows) and max((one["strange"] for one in all), default=0) > 1.75**2:
+        if own < CHANGED + 0.5 / math.sqrt(rows) and max((one["strange"] for one in all), default=0) > STRANGE:
             for one in all:
                 one["rank"] = math.sqrt(one["strange"])
         return sorted(all, key=lambda one: -one["rank"])

@@ -151,7 +151,14 @@ func causes(r *episode.Record) string {
 	if len(lower) > 0 {
 		fmt.Fprintf(&b, "ranked lower, and perhaps no cause: %s (--json has all of them)\n", strings.Join(lower, ", "))
 	}
-	b.WriteString("before: the mean of the series when the episode opened; now: that of its rows; onset: when the column changed\n")
+	now := "that of the last rows at the record before this one"
+	switch {
+	case r.Type != episode.Closed:
+		now = "that of the last rows at this record"
+	case r.Reason != nil && *r.Reason == episode.Usual:
+		now = "that of its rows"
+	}
+	fmt.Fprintf(&b, "before: the mean of the series when the episode opened; now: %s; onset: when the column changed\n", now)
 	return b.String()
 }
 

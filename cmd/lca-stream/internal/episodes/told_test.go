@@ -193,6 +193,13 @@ before: the mean of the series when the episode opened; now: that of its rows; o
 	r.Type, r.Reason = episode.Opened, nil
 	if got := describe(&r, nil, 0); !strings.Contains(got, " old\n           if this is normal now: lca-stream episodes accept default/0/PRESS-07/17956.2\nseries ") {
 		t.Errorf("an open one:\n%s", got)
+	} else if !strings.Contains(got, "; now: that of the last rows at this record; onset") {
+		t.Errorf("an open one has causes of its last rows:\n%s", got)
+	}
+	silent := episode.Silent
+	r.Type, r.Reason = episode.Closed, &silent
+	if got := describe(&r, nil, 0); !strings.Contains(got, "; now: that of the last rows at the record before this one; onset") {
+		t.Errorf("one that its rows did not end:\n%s", got)
 	}
 }
 
