@@ -248,16 +248,12 @@ func ranked(changes []Change, most int) []Change {
 
 // changes are what became of the columns with values, by an account and its number of rows, and whether one has changed by itself, or a relation has broken.
 func (c *Cause) changes(e *Evaluator, a *account, rows uint32) (changes []Change, changed bool) {
-	var spread []float64
 	own, strangest, quiet := 0., 0., quietBelow*min(1, float64(rows)/quietTold)
 	for k := range c.before {
 		if a.noise[k] != a.noise[k] {
 			continue
 		}
-		if a.noise[k] < quiet && spread == nil {
-			spread = e.deviationSpread()
-		}
-		one := c.change(e, a, k, quiet, spread)
+		one := c.change(e, a, k, quiet)
 		if one.Direction == "quiet" {
 			own = math.Inf(1)
 		}
@@ -277,7 +273,7 @@ func (c *Cause) changes(e *Evaluator, a *account, rows uint32) (changes []Change
 }
 
 // change is what became of column k by itself.
-func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64, spread []float64) Change {
+func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64) Change {
 	rms, mean := a.rms[k]/e.Scale[k], a.mean[k]/e.Scale[k]
 	one := Change{Column: k, Rank: noiseShare*math.Log1p(a.noise[k]) + math.Log1p(rms), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
 	if c.onset(k) == unknown {
@@ -286,7 +282,7 @@ func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64, spread []
 	one.Now = one.Before + a.mean[k]
 	typical := e.Charts.Mean[2*e.Dim+k]
 	if a.noise[k] < quiet && typical > leastNoise*e.Scale[k] {
-		if below := (1 - a.noise[k]) * typical / (e.Scale[k] * spread[k]); below > steady {
+		if below := (1 - a.noise[k]) * typical / (e.Scale[k] * e.deviationOf(k)); below > steady {
 			one.Rank, one.Direction, one.Onset = one.Rank+noiseShare*math.Log1p(below), "quiet", 0
 			return one
 		}
@@ -302,28 +298,23 @@ func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64, spread []
 	return one
 }
 
-// deviationSpread returns the standard deviations of v, in scales: Σ = F⁻¹ F⁻ᵀ.
-func (e *Evaluator) deviationSpread() []float64 {
-	d := e.Dim
-	root := make([]float64, d*d) // F⁻¹, by forward substitution, a column at a time
-	out := make([]float64, d)
-	for j := range d {
-		for i := j; i < d; i++ {
-			row, sum := e.Deviations.Factor[i*(i+1)/2:][:i+1], 0.
-			if i == j {
-				sum = 1
-			}
-			for k := j; k < i; k++ {
-				sum -= float64(float64(row[k]) * root[k*d+j])
-			}
-			root[i*d+j] = sum / float64(row[i])
-			out[i] += float64(root[i*d+j] * root[i*d+j])
+// deviationOf returns the standard deviation of v of column k, in scales: Σ = F⁻¹ F⁻ᵀ, of which only row k of F⁻¹ is needed. It is asked for at each row of an
+// episode with a quiet column.
+func (e *Evaluator) deviationOf(k int) float64 {
+	at := func(i, j int) float64 { return float64(e.Deviations.Factor[i*(i+1)/2+j]) }
+	row, squares := make([]float64, k+1), 0. // u F = eₖ, by backward substitution
+	for j := k; j >= 0; j-- {
+		sum := 0.
+		if j == k {
+			sum = 1
 		}
+		for i := j + 1; i <= k; i++ {
+			sum -= float64(row[i] * at(i, j))
+		}
+		row[j] = sum / at(j, j)
+		squares += float64(row[j] * row[j])
 	}
-	for i, v := range out {
-		out[i] = math.Sqrt(v)
-	}
-	return out
+	return math.Sqrt(squares)
 }
 
 // Clone returns a copy that shares nothing; nil of nil.
