@@ -8,7 +8,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
-// account is how columns differ, over rows of an episode, from what they were before it.
+// account holds how columns differ, over rows of an episode, from what they were before it.
 type account struct {
 	noise   []float64 // mean of half the step and half the deviation, each by what it is without an episode; NaN: no value yet
 	rms     []float64 // root of the mean of (x′ − before)², in the column's own unit, as the scale is another in each version

@@ -43,7 +43,7 @@ func LeastRows(dim int) uint64 { return uint64(max(100, 5*dim)) }
 // charted reports whether the charts of series are known. In a stream of many series these are all too young for a long time.
 func (e *Evaluator) charted() bool { return e.Charts.Factor[0] != 0 }
 
-// alone reports whether a row is scored by the row alone, in a series with that many rows: in a young one, and in each as long as no score of another is known.
+// alone reports whether a row is scored by the row alone, in a series with its number of rows: in a young one, and in each as long as no score of another is known.
 func (e *Evaluator) alone(rows uint32) bool { return rows <= FirstRows || e.Scores.Sum == 0 }
 
 // Scorer scores rows. It keeps memory that is used again, and serves one goroutine at a time.
@@ -197,7 +197,7 @@ func (g *Gaussian) spread(memory []float64) []float64 {
 	return all
 }
 
-// P returns the probability of a score at least as high, of a row in a series with that many rows, this one included.
+// P returns the probability of a score at least as high, of a row in a series with its number of rows, this one included.
 func (e *Evaluator) P(score float64, rows uint32) float64 {
 	if e.alone(rows) {
 		return e.First.P(score)

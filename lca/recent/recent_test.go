@@ -294,7 +294,7 @@ func TestYoungIsCalibrated(t *testing.T) {
 	}
 }
 
-// passTurns is pass of a stream in which that many series take turns; burst is how many rows of one series come at once.
+// passTurns is pass of a stream in which a number of series take turns; burst is how many rows of one series come at once.
 func passTurns(d, n, series, burst int, seed uint64) (scores, p []float64) {
 	l, scorer, scored, seen := NewLearner(d), Scorer{}, make([]Series, series), make([]Series, series)
 	x := make([][]float64, series) // each is a stream of its own
@@ -561,20 +561,7 @@ func TestUnitsDoNotMatter(t *testing.T) {
 		x[i*d] += 4
 	}
 	want, _ := newPreq(d).pass(x, 100)
-	for _, exponent := range []int{60, 20, -20, -38, -45, -70, -250} {
-		unit := math.Ldexp(1, exponent)
-		other := slices.Clone(x)
-		for i := range n {
-			other[i*d] *= unit
-		}
-		got, _ := newPreq(d).pass(other, 100)
-		for i := 100; i < n; i++ {
-			if !(math.Abs(got[i]-want[i]) <= 1e-6) {
-				t.Errorf("unit %g, row %d: score %v, want %v", unit, i, got[i], want[i])
-				break
-			}
-		}
-	}
+	sameInUnits(t, x, d, want, 60, 20, -20, -38, -45, -70, -250)
 }
 
 // Nor does the unit of a column that has not moved yet: its first move is as far.
@@ -590,14 +577,20 @@ func TestFirstMoveInAnyUnit(t *testing.T) {
 	if usual := slices.Max(want[1000:from]); want[from] < usual+2 {
 		t.Fatalf("the first move has score %v, and %v was reached before", want[from], usual)
 	}
-	for _, exponent := range []int{60, -7, -13, -30, -130} {
+	sameInUnits(t, x, d, want, 60, -7, -13, -30, -130)
+}
+
+// sameInUnits fails the test where rows have other scores once their first column is in units of these powers of two.
+func sameInUnits(t *testing.T, x []float64, d int, want []float64, exponents ...int) {
+	t.Helper()
+	for _, exponent := range exponents {
 		unit := math.Ldexp(1, exponent)
 		other := slices.Clone(x)
-		for i := range n {
-			other[i*d] *= unit
+		for i := 0; i < len(x); i += d {
+			other[i] *= unit
 		}
 		got, _ := newPreq(d).pass(other, 100)
-		for i := 100; i < n; i++ {
+		for i := 100; i < len(want); i++ {
 			if !(math.Abs(got[i]-want[i]) <= 1e-6) {
 				t.Errorf("unit %g, row %d: score %v, want %v", unit, i, got[i], want[i])
 				break
