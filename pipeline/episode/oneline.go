@@ -1,6 +1,7 @@
 package episode
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -14,4 +15,15 @@ func OneLine(text string) string {
 		}
 		return utf8.RuneError
 	}, text)
+}
+
+// Named is how messages name a series: by its value, which may be empty text; nil is that of the rows of a partition.
+func Named(series *string, partition int32) string {
+	switch {
+	case series == nil:
+		return fmt.Sprintf("partition %d", partition)
+	case *series == "":
+		return `""`
+	}
+	return *series
 }

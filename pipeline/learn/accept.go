@@ -35,10 +35,6 @@ func (l *Learn) follow(a *episode.Acceptance, at map[int32]int64) {
 	rows, now := l.accept(a), source.Calendar(l.Now())
 	fact := *a
 	fact.Type, fact.Time, fact.Rows, fact.At = episode.AcceptFact, &now, &rows, at
-	who := fmt.Sprintf("partition %d", a.Partition)
-	if a.Series != nil {
-		who = *a.Series
-	}
 	learnt := fmt.Sprintf("%d rows that were held are learnt", rows)
 	switch rows {
 	case 0: // the learner has a level of its own
@@ -46,7 +42,7 @@ func (l *Learn) follow(a *episode.Acceptance, at map[int32]int64) {
 	case 1:
 		learnt = "a row that was held is learnt"
 	}
-	fact.Message = episode.OneLine(fmt.Sprintf("%s: accepted as normal by %s; %s", who, a.By, learnt))
+	fact.Message = episode.OneLine(fmt.Sprintf("%s: accepted as normal by %s; %s", episode.Named(a.Series, a.Partition), a.By, learnt))
 	l.Log.Info("an episode was accepted", "model_id", l.ModelID, "id", a.ID, "by", a.By, "what", learnt)
 	l.pending = append(l.pending, l.Alarms.Accepted(&fact))
 }

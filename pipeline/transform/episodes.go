@@ -86,10 +86,7 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 		From: s.From, To: s.To, Rows: s.Rows, RowsOver: s.Over, Peak: s.Peak, Level: s.Level.Height, Young: s.Level.Young, Budget: t.rates.Budget.String(),
 		Causes: s.causes,
 	}
-	who := "partition " + strconv.Itoa(int(of.ID))
-	if r.ID = t.episodeID(s.model, of, s.series, s.From); t.value != nil {
-		r.Series, who = t.value, *t.value
-	}
+	r.ID, r.Series = t.episodeID(s.model, of, s.series, s.From), t.value
 	if s.series != seriesNull {
 		decoded, _ := modelkey.Unescape(s.series) // it is escaped, or the SHA-256 of a long value
 		value := string(decoded)
@@ -101,12 +98,11 @@ func (t *Transform) record(s *saying, of source.Partition) episode.Record {
 			r.Series, r.Base64 = new(string), &text
 			*r.Series = strings.ToValidUTF8(value, "\ufffd")
 		}
-		who = *r.Series
 	}
 	if reason := s.reason; reason != "" {
 		r.Reason = &reason
 	}
-	r.Message = said(who, &r)
+	r.Message = said(&r)
 	return r
 }
 
@@ -233,7 +229,8 @@ func known(v float64) *float64 {
 }
 
 // said is a record as a sentence: one line, whatever the series is called, because it is shown as it is.
-func said(who string, r *episode.Record) string {
+func said(r *episode.Record) string {
+	who := episode.Named(r.Series, r.Partition)
 	since := fmt.Sprintf("offset %d, row %d", r.From.Offset, r.From.Row)
 	if r.From.Time != nil {
 		since = r.From.Time.Format(time.RFC3339)

@@ -542,10 +542,14 @@ func TestStatesOfOthersAreBounded(t *testing.T) {
 	}
 }
 
-// A message is one line that steers no terminal, however a series and a feature are called.
+// A message is one line that steers no terminal, however a series and a feature are called. It begins with the series, which may have empty text for a name.
 func TestMessagesAreOneLine(t *testing.T) {
+	series, empty := "press\n\x1b[31m7\u202e é", ""
 	r := episode.Record{Type: episode.Closed, Reason: new(string), Rows: 2, Causes: []episode.Cause{{Feature: "vib\tx", Direction: "up"}}}
-	if got, want := said("press\n\x1b[31m7\u202e é", &r), "press\ufffd\ufffd[31m7\ufffd é: vib\ufffdx went up at offset 0, row 0, closed after 2 rows ()"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	for who, of := range map[string]*string{"press\ufffd\ufffd[31m7\ufffd é": &series, `""`: &empty, "partition 0": nil} {
+		r.Series = of
+		if got, want := said(&r), who+": vib\ufffdx went up at offset 0, row 0, closed after 2 rows ()"; got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

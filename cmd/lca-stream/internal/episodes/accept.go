@@ -3,7 +3,6 @@ package episodes
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -92,8 +91,7 @@ func (t *told) record(topic, id string) (*episode.Record, error) {
 	if e == nil {
 		return nil, fmt.Errorf("%s tells of no episode %s: `lca-stream episodes list` shows those that there are; where the topic was made again, one that is open can be accepted from its next record on, which comes after a day by the timestamps of its series at the latest, or after 100,000 rows without timestamps", topic, terminal.Name(id))
 	}
-	r := new(episode.Record)
-	return r, json.Unmarshal(e.value, r)
+	return e.record()
 }
 
 // command is the record by which an episode is accepted.

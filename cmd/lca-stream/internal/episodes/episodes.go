@@ -30,7 +30,7 @@ its rows back; accept says that they are normal.`,
 }
 
 // anID is the form of an id: the model, partition and series, and the offset and row where it began.
-var anID = regexp.MustCompile(`(?s)^.+/\d+/.+/\d+\.\d+$`)
+var anID = regexp.MustCompile(`(?s)^.+/\d+/.*/\d+\.\d+$`)
 
 // toldOf reads alarms.topic once, up to its present ends. only is the episode that is looked for; "": all.
 func toldOf(ctx context.Context, p *app.Program, o *app.Options, only string) (t *told, topic string, err error) {

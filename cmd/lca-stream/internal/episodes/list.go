@@ -3,7 +3,6 @@ package episodes
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -97,11 +96,15 @@ func writeList(w io.Writer, some []*entry, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "STATE\tSINCE\tLASTED\tROWS\tLAST RECORD\tSERIES\tCAUSE\tID")
 	for _, e := range some {
-		var r episode.Record
-		if err := json.Unmarshal(e.value, &r); err != nil {
+		r, err := e.record()
+		if err != nil {
 			return err
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d%s\t%s ago\t%s\t%s\t%s\n", state(&r), since(&r), lasted(&r), r.Rows, more(&r), app.Age(now.Sub(e.at)), seriesOf(&r, short), firstCause(&r), terminal.Name(e.id))
+		rows := "-"
+		if !e.alone {
+			rows = strconv.FormatInt(r.Rows, 10) + more(r)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s ago\t%s\t%s\t%s\n", state(r), since(r), lasted(r), rows, app.Age(now.Sub(e.at)), seriesOf(r, short), firstCause(r), terminal.Name(e.id))
 	}
 	return t.Flush()
 }

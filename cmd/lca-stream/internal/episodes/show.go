@@ -70,6 +70,10 @@ func describe(r *episode.Record, a *episode.Acceptance, age time.Duration) strin
 	b.WriteString(acceptance(r, a))
 	fmt.Fprintf(&b, "series     %s: of partition %d of %s, group %s\n", seriesOf(r, terminal.Name), r.Partition, terminal.Name(r.Topic), terminal.Name(r.Group))
 	fmt.Fprintf(&b, "from       %s: its first row\n", place(r.From))
+	if !known(r) {
+		b.WriteString("           what else was told of it is compacted away, until its next record\n")
+		return b.String()
+	}
 	fmt.Fprintf(&b, "to         %s: its last unusual row%s\n", place(r.To), soFar(r))
 	fmt.Fprintf(&b, "rows       %s of the series from there to there, %d of them above the level of their time\n", plural.Count(r.Rows, "row"), r.RowsOver)
 	fmt.Fprintf(&b, "peak       %s at offset %d, row %d; the probability of such a score is %s\n", app.Known(r.Peak.Score), r.Peak.Offset, r.Peak.Row, app.Maybe(r.Peak.P))

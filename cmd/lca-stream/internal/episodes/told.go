@@ -42,6 +42,7 @@ type entry struct {
 	id        string
 	value     []byte              // the record
 	accepted  *episode.Acceptance // the last one; nil: none
+	alone     bool                // it is all that there is: value is that
 	open      bool
 	seq       int
 	at        time.Time // of the record
@@ -78,7 +79,7 @@ func (t *told) pass(partition int32, offset int64, why error) {
 // add takes a record.
 func (t *told) add(partition int32, r *source.Record) {
 	if a, err := readAcceptance(r.Value); a != nil || err != nil {
-		t.accept(partition, r.Offset, a, err)
+		t.accept(partition, r, a, err)
 		return
 	}
 	record, err := read(r.Value)
@@ -93,7 +94,7 @@ func (t *told) add(partition int32, r *source.Record) {
 		return
 	}
 	before := t.last[record.ID]
-	if before != nil && before.partition != partition && before.seq > record.Seq { // the topic has gained partitions since
+	if before != nil && !before.alone && before.partition != partition && before.seq > record.Seq { // the topic has gained partitions since
 		return
 	}
 	e := &entry{
@@ -101,8 +102,37 @@ func (t *told) add(partition int32, r *source.Record) {
 		at: time.UnixMilli(r.Timestamp).UTC(), partition: partition, offset: r.Offset,
 	}
 	if before != nil {
-		t.bytes -= before.size()
 		e.accepted = before.accepted
+	}
+	t.put(e)
+}
+
+// accept takes a record that says that an episode is normal. It is behind those of the episode, in their partition. Where they are compacted away, it is all
+// that is known of the episode.
+func (t *told) accept(partition int32, r *source.Record, a *episode.Acceptance, err error) {
+	switch {
+	case err != nil:
+		t.pass(partition, r.Offset, plainly(err))
+		return
+	case t.only != "" && a.ID != t.only:
+		return
+	}
+	e := t.last[a.ID]
+	if e == nil {
+		t.put(&entry{id: a.ID, value: compact(r.Value), accepted: a, alone: true, open: a.To == nil, at: time.UnixMilli(r.Timestamp).UTC(), partition: partition, offset: r.Offset})
+		return
+	}
+	t.bytes -= e.size()
+	if e.accepted = a; e.alone {
+		e.value = compact(r.Value)
+	}
+	t.bytes += e.size()
+}
+
+// put adds an entry, which may take the place of another one.
+func (t *told) put(e *entry) {
+	if before := t.last[e.id]; before != nil {
+		t.bytes -= before.size()
 	}
 	if t.last == nil {
 		t.last = map[string]*entry{}
@@ -113,18 +143,25 @@ func (t *told) add(partition int32, r *source.Record) {
 	}
 }
 
-// accept takes a record that says that an episode is normal. It is behind those of the episode, in their partition.
-func (t *told) accept(partition int32, offset int64, a *episode.Acceptance, err error) {
-	if err != nil {
-		t.pass(partition, offset, plainly(err))
-		return
+// record is the last record of the episode, or what its acceptance says of it.
+func (e *entry) record() (*episode.Record, error) {
+	r := new(episode.Record)
+	if !e.alone {
+		return r, json.Unmarshal(e.value, r)
 	}
-	if e := t.last[a.ID]; e != nil {
-		t.bytes -= e.size()
-		e.accepted = a
-		t.bytes += e.size()
+	a := e.accepted
+	*r = episode.Record{
+		Schema: a.Schema, Type: episode.Updated, ID: a.ID, Group: a.Group, Topic: a.Topic, Partition: a.Partition, Series: a.Series, Base64: a.Base64, ModelID: a.ModelID,
+		From: a.From, Message: a.Message,
 	}
+	if a.To != nil {
+		r.Type, r.To = episode.Closed, *a.To
+	}
+	return r, nil
 }
+
+// known reports whether a record says more than where its episode began.
+func known(r *episode.Record) bool { return r.Budget != "" }
 
 // forget leaves out the last ones of the order until there is room.
 func (t *told) forget() {

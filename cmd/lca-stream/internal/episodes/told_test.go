@@ -240,8 +240,6 @@ func TestAccepted(t *testing.T) {
 	if got := acceptance(r, &fact); got != "accepted   by an\ufffdna; the learner has followed at 2026-05-10T12:00:00Z, and had held back none of its rows that are not learnt already, or not kept any more\n" {
 		t.Errorf("%q", got)
 	}
-	fact.ID = "m/1/~/8.0"
-	write(&fact) // of an episode that is no longer on the topic
 	if some, notes := w.shown("alarms", true, now); len(some) != 1 || notes != "" || w.others != 0 {
 		t.Errorf("%d, %q", len(some), notes)
 	}
@@ -264,5 +262,87 @@ func TestLongNames(t *testing.T) {
 	var b strings.Builder
 	if err := writeList(&b, []*entry{{id: "a", value: value, at: now}}, now); err != nil || !strings.Contains(b.String(), strings.Repeat("ä", 39)+"…  ") || b.Len() > 500 {
 		t.Errorf("%d bytes, %v: %.500s", b.Len(), err, b.String())
+	}
+}
+
+// Ids of series of any name are asked for, that of empty text too; what is none is refused before a topic is read.
+func TestIDs(t *testing.T) {
+	for _, id := range []string{"default/0/PRESS-07/17956.0", "default/0//17956.0", "a/b/12/~/0.7", "m/0/%0A/1.0", "m/0/1%2E0/1.0"} {
+		if !anID.MatchString(id) {
+			t.Errorf("%s is none", id)
+		}
+	}
+	for _, id := range []string{"", "PRESS-07", "default/0/PRESS-07", "default/0/17956.0", "default/x/PRESS-07/1.0", "default/0/PRESS-07/1", "/0/PRESS-07/1.0"} {
+		if anID.MatchString(id) {
+			t.Errorf("%s is one", id)
+		}
+	}
+}
+
+// On a compacted topic a command takes the place of the last record of its episode, and a fact that of the command. It is listed all the same, shown, and accepted
+// again, as far as is known of it; the next record says the rest.
+func TestAcceptedAndCompacted(t *testing.T) {
+	before := topic{t: t, told: told{room: room}}
+	before.write(1, time.Hour, "m/1/~/7.0", episode.Opened, 0)
+	r, err := before.record("alarms", "m/1/~/7.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ModelID, r.Group, r.Topic, r.Partition, r.From.Offset, r.To.Offset, r.Rows = "m", "g", "events", 1, 7, 9, 840
+	rows := 149
+	fact := func(a *episode.Acceptance) *episode.Acceptance {
+		fact := *a
+		fact.Type, fact.Command, fact.At, fact.Rows = episode.AcceptFact, &episode.Position{Partition: 1, Offset: 2}, map[int32]int64{0: 17}, &rows
+		return &fact
+	}
+	open := command(r, "anna", now)
+	r.Type = episode.Closed
+	closed := command(r, "anna", now)
+	for _, c := range []struct {
+		a                *episode.Acceptance
+		listed, accepted string
+		ended            bool
+	}{
+		{open, "open ", "the learner has not followed yet", false},
+		{fact(open), "open ", "and learns 149 rows", false},
+		{closed, "closed ", "the learner has not followed yet", true},
+		{fact(closed), "closed ", "and learns 149 rows", true},
+	} {
+		w := topic{t: t, told: told{room: room}}
+		value, err := json.Marshal(c.a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.raw(1, time.Hour, string(value))
+		some, notes := w.shown("alarms", false, now)
+		var list strings.Builder
+		if err := writeList(&list, some, now); err != nil || len(some) != 1 || notes != "" {
+			t.Fatalf("%s: %d, %q, %v", c.a.Message, len(some), notes, err)
+		}
+		if line := strings.Split(list.String(), "\n")[1]; !strings.HasPrefix(line, c.listed) || strings.Contains(line, "149") || string(some[0].value) != string(value) {
+			t.Errorf("%s: %q, %s", c.a.Message, line, some[0].value)
+		}
+		left, err := w.record("alarms", r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := describe(left, w.last[r.ID].accepted, time.Hour)
+		if !strings.Contains(said, c.accepted) || strings.Contains(said, "149 rows of the series") || strings.Contains(said, "level ") || !strings.Contains(said, "partition 1 of events, group g\nfrom       offset 7, row 0") {
+			t.Errorf("%s", said)
+		}
+		if again := command(left, "anna", now); (again.To != nil) != c.ended || again.Message != c.a.Message && c.a.Type == episode.AcceptCommand || again.From != c.a.From || again.ModelID != "m" || again.Group != "g" {
+			t.Errorf("%+v, want %+v", again, c.a)
+		}
+		w.write(1, 0, r.ID, episode.Updated, 3)
+		if left, err := w.record("alarms", r.ID); err != nil || left.Seq != 3 || w.last[r.ID].accepted == nil {
+			t.Errorf("%+v, %v", left, err)
+		}
+	}
+	for kind, a := range map[string]*episode.Acceptance{"looked for another": open, "it has no id": {Type: episode.AcceptCommand, ModelID: "m"}} {
+		w := topic{t: t, told: told{room: room, only: "m/1/~/8.0"}}
+		value, _ := json.Marshal(a)
+		if w.raw(1, time.Hour, string(value)); len(w.last) > 0 {
+			t.Errorf("%s: %v", kind, w.last)
+		}
 	}
 }
