@@ -312,7 +312,50 @@ func TestBacktestSeries(t *testing.T) {
 	}
 }
 
-// Where each row is a series of its own, rows have a score by the row alone.
+// Where no value has rows enough for a model of its own, it is said what was chosen and what to do, also where some values have none.
+func TestBacktestOfShortFleets(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	text, rng := []byte("a,b,machine\n"), rand.New(rand.NewPCG(5, 5))
+	row := func(machine int) {
+		level := float64(machine*machine%17) * 10
+		text = fmt.Appendf(text, "%.4f,%.4f,m%02d\n", level+rng.NormFloat64(), -level+rng.NormFloat64(), machine)
+	}
+	for range 60 {
+		for machine := range 30 {
+			row(machine)
+		}
+	}
+	write := func(name string) {
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("short.csv")
+	for range 300 {
+		row(7)
+	}
+	write("one.csv")
+	const few = "no value of machine has rows enough for a model of its own (30 values, 60 of 100 rows at most)"
+	for _, c := range []struct{ args, want string }{
+		{"short.csv", few + ". They explain 99 % of the variance of a, 99 % of b, so each has one; --set transform.series=column:machine makes one for all"},
+		{"short.csv --set model.by=column:machine", few + "; without model.by there is one for all"},
+		{"short.csv --json", `"no_scores":"` + few},
+		{"short.csv --set transform.series=column:machine", "1700 scored, from row 100 on"},
+		{"one.csv", " of 1 model (29 values of machine have too few rows for one)"},
+	} {
+		said, fault := lcaStream(t, dir, "", append([]string{"backtest", "--key", "machine"}, strings.Fields(c.args)...)...)
+		if !strings.Contains(string(said), c.want) {
+			t.Errorf("%s: %s%s, want %q", c.args, said, fault, c.want)
+		}
+	}
+	said, _ := lcaStream(t, dir, "", "backtest", "short.csv", "--key", "machine", "-o", "-")
+	if !strings.Contains(string(said), "No row was scored: "+few) {
+		t.Errorf("the page does not say why no row was scored: %.300s", said)
+	}
+}
+
+// Where each row is a series of its own, rows have a score by the row alone, and it is said why there are no episodes.
 func TestBacktestSeriesOfOneRow(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -324,7 +367,8 @@ func TestBacktestSeriesOfOneRow(t *testing.T) {
 		t.Fatal(err)
 	}
 	said, fault := lcaStream(t, dir, "", "backtest", "orders.csv", "--key", "order")
-	if !strings.Contains(string(said), "500 scored, from row 100 on") {
+	const none = "no episodes are told: no series has more than 50 rows behind the first version, and the first 50 of each are scored one by one (--key= makes all rows one series)"
+	if !strings.Contains(string(said), "500 scored, from row 100 on") || !strings.Contains(string(said), none) {
 		t.Errorf("%s%s", said, fault)
 	}
 }

@@ -74,7 +74,7 @@ var layers = []layer{
 	{rooms + "snapshots", "lca sink/snapshot " + in("app config picture plural system terminal"), "github.com/segmentio github.com/twmb", ""},
 	{rooms + "episodes", "pipeline/episode source " + in("app config plural system terminal"), "github.com/segmentio github.com/twmb", ""},
 	{rooms + "offsets", "pipeline sink source " + in("app plural system terminal"), kafkaClients, ""},
-	{rooms + "doctor", "minibatch pipeline sink/snapshot source " + in("app config explain offsets plural system terminal topics") + " internal/logs internal/typo", kafkaClients, ""},
+	{rooms + "doctor", "lca/recent minibatch pipeline sink/snapshot source " + in("app config explain offsets plural system terminal topics") + " internal/logs internal/typo", kafkaClients, ""},
 	{rooms + "replay", "lca minibatch pipeline sink source " + in("app config plural system terminal"), "github.com/segmentio github.com/twmb", ""},
 	{rooms + "backtest", "lca lca/online lca/recent minibatch pipeline sink source " + in("app config explain plural status system terminal"), "github.com/segmentio github.com/twmb", ""},
 	{rooms + "em", "lca pipeline sink/snapshot source " + in("app config plural"), "github.com/segmentio github.com/twmb", ""},

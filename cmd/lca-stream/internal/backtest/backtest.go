@@ -28,6 +28,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
@@ -198,6 +199,7 @@ type Result struct {
 	AUC           *float64 `json:"auc"`
 	Seconds       float64  `json:"seconds"`
 	Silent        string   `json:"no_episodes,omitempty"` // why there are none
+	Unscored      string   `json:"no_scores,omitempty"`   // why no row was scored
 	Unjudged      string   `json:"no_ap,omitempty"`       // why there is neither AP nor AUC
 }
 
@@ -612,6 +614,11 @@ func (b *backtest) result() (r Result, m meeting) {
 		r.AP, r.AUC = b.judge.figures()
 		r.Unjudged = b.judge.silent()
 	}
+	if r.Scored == 0 {
+		r.Unscored = b.unscored()
+	} else if r.Silent == "" {
+		r.Silent = b.lanes.short()
+	}
 	if r.Scored > 0 && r.Silent == "" {
 		r.Episodes = new(int)
 		*r.Episodes = len(b.told.last)
@@ -623,12 +630,43 @@ func (b *backtest) result() (r Result, m meeting) {
 	return r, m
 }
 
-// unscored says why no row was scored: there is no model, or there is one, and no series was long enough for it.
+// unscored says why no row was scored, and what to do where each value has a model of its own.
 func (b *backtest) unscored() string {
-	if b.lanes.published > 0 && b.lanes.silent() == "" {
-		return "no series has rows enough for a score of its last rows (--key= makes all rows one series; --rows has the rows' own scores)"
+	by := b.columns.model
+	switch {
+	case b.lanes.published > 0:
+		return "no row with a value of every feature came after the first version of its model"
+	case by == "":
+		return "there were too few rows for a model"
 	}
-	return "there were too few rows for a model"
+	most := int64(0)
+	for _, l := range b.lanes.order {
+		most = max(most, l.row)
+	}
+	rows := plural.Count(most, "row")
+	if b.lanes.learner.Recent {
+		rows = fmt.Sprintf("%d of %d rows", most, recent.LeastRows(len(b.lanes.features)))
+	}
+	text := fmt.Sprintf("no value of %s has rows enough for a model of its own (%s, %s at most)", brief(by), plural.Count(len(b.lanes.order), "value"), rows)
+	if b.choice.explained == "" {
+		return text + "; without model.by there is one for all"
+	}
+	return text + fmt.Sprintf(". %s, so each has one; --set transform.series=column:%s makes one for all", b.choice.explained, brief(by))
+}
+
+// models says how many models there are, and how many values of model.by have too few rows for one.
+func (b *backtest) models() string {
+	without := 0
+	for _, l := range b.lanes.order {
+		if l.newest == nil {
+			without++
+		}
+	}
+	text := plural.Count(len(b.lanes.order)-without, "model")
+	if without > 0 {
+		text += fmt.Sprintf(" (%s of %s too few rows for one)", plural.Count(without, "value"), brief(b.columns.model)+map[bool]string{true: " has", false: " have"}[without == 1])
+	}
+	return text
 }
 
 // report says what came of it.
@@ -640,10 +678,10 @@ func (b *backtest) report(w io.Writer, r *Result) error {
 	if r.Scored > 0 {
 		text += fmt.Sprintf(", from row %d on, with %s", b.first, plural.Count(b.lanes.published, "version"))
 		if b.columns.model != "" {
-			text += " of " + plural.Count(len(b.lanes.all), "model")
+			text += " of " + b.models()
 		}
 	} else {
-		text += ": " + b.unscored()
+		text += ": " + r.Unscored
 	}
 	if r.Silent != "" {
 		text += "\nno episodes are told: " + r.Silent

@@ -54,6 +54,7 @@ type lanes struct {
 	published int              // versions that rows were scored with
 	told      *episodes
 	budgets   *budgets // nil: no page shows them
+	judged    bool     // some rows could be in an episode
 }
 
 // lane is one model: a learner, and the transform that has its newest version.
@@ -99,6 +100,18 @@ func (s *lanes) silent() string {
 		return fmt.Sprintf("the last rows are scored with up to %d columns (--features names fewer)", recent.MostColumns)
 	}
 	return "transform.recent is off"
+}
+
+// short says why no row could be in an episode, where some are scored; "": one could.
+func (s *lanes) short() string {
+	if s.judged {
+		return ""
+	}
+	text := fmt.Sprintf("no series has more than %[1]d rows behind the first version, and the first %[1]d of each are scored one by one", recent.FirstRows)
+	if s.series.Keyed() {
+		text += " (--key= makes all rows one series)"
+	}
+	return text
 }
 
 // of is the lane of a value of model.by.
@@ -167,9 +180,11 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	})
 	l.offline.Watch(&s.told.rates)
 	l.offline.Said = s.told.say
-	if s.budgets != nil {
-		l.offline.Judge(func(r transform.Judged) { s.budgets.row(id, l.value, r) })
-	}
+	l.offline.Judge(func(r transform.Judged) {
+		if s.judged = true; s.budgets != nil {
+			s.budgets.row(id, l.value, r)
+		}
+	})
 	return l, nil
 }
 

@@ -141,8 +141,8 @@ func (b *backtest) verdict(r *Result) []string {
 		in = lasting(elapsed) + " (" + in + ")"
 	}
 	switch {
-	case r.Scored == 0 && b.lanes.published > 0:
-		return []string{"No row was scored: " + b.unscored() + "."}
+	case r.Scored == 0 && (b.lanes.published > 0 || b.columns.model != ""):
+		return []string{"No row was scored: " + r.Unscored + "."}
 	case r.Scored == 0:
 		return []string{fmt.Sprintf("No row was scored: %s of %s make no model yet.", plural.Count(r.Rows, "row"), plural.Count(len(b.lanes.features), "column"))}
 	case r.Episodes == nil:

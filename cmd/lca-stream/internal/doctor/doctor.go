@@ -25,6 +25,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/topics"
 	"github.com/lca-stream/lca-stream/internal/logs"
+	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
@@ -276,7 +277,7 @@ func (d *doctor) messages(ctx context.Context) {
 // seriesMessages is how many of the newest messages of each partition tell whether the values of series come again.
 const seriesMessages = 200
 
-// series warns of values that are not there, and of those that come once: a series of one row has no last rows.
+// series warns of values that are not there, and of those that come once: a series of one row has no episode.
 func (d *doctor) series(ctx context.Context) {
 	c := d.system.Config
 	by := system.SeriesOf(c)
@@ -293,7 +294,7 @@ func (d *doctor) series(ctx context.Context) {
 	}
 	if n := i.comeOnce(); n > 0 {
 		d.warn("series", "set transform.series: partition if they are ids of orders or events, or name a header or a column that says what a row is of",
-			"transform.series is %v, and most of its %d newest values come once: a series of one row has no last rows to score", by, n)
+			"transform.series is %v, and most of its %d newest values come once: the first %d rows of a series are scored one by one, and open no episode", by, n, recent.FirstRows)
 	}
 }
 
