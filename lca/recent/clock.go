@@ -4,7 +4,7 @@ package recent
 type Stamps struct {
 	Largest int64 `json:"largest"` // 0: none
 	Ahead   int64 `json:"ahead"`   // a stamp far beyond it, which no other row has confirmed; 0: none
-	Behind  int   `json:"behind"`  // rows in a row that are far behind it
+	Behind  int   `json:"behind"`  // rows that are far behind it, since the last that was not far from it
 }
 
 const (
@@ -12,19 +12,20 @@ const (
 	mostUsual = 365 * 24 * 60 * minute
 	// MostElapsed is the most that a clock shows, in ms: stamps of any size must not make it overflow.
 	MostElapsed = 1 << 62 / 1_000_000
-	mostBehind  = 100 // rows, after which Largest was wrong
+	mostBehind  = 100 // rows far behind it, after which Largest was wrong
 )
 
 // Next takes the stamp of the next row, and returns the ms since the largest so far: at most a minute, or ten times what is usual between two rows.
 // More than that is a pause, or a wrong stamp. It counts, and as much as that, when the stamp of another row is as far ahead. Where the largest was
-// wrong all the same, or the stream goes back, it goes on from the rows after mostBehind of them.
+// wrong all the same, or the stream goes back, it goes on from the rows after mostBehind of them: that one of many machines has such a clock, too, does
+// not keep it.
 func (s *Stamps) Next(at, usual int64) (gap int64) {
 	most := max(minute, 10*min(usual, mostUsual))
 	switch {
 	case s.Largest == 0:
 		s.set(at)
 	case at-s.Largest > most:
-		switch s.Behind = 0; {
+		switch {
 		case s.Ahead == 0, at == s.Ahead: // rows of one message have one stamp
 			s.Ahead = at
 		case at < s.Ahead:

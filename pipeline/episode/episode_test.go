@@ -151,6 +151,10 @@ func TestClocks(t *testing.T) {
 		{"a night", func(i int) int { return i + map[bool]int{true: 43200}[i > 500] }, 998 + 60 - 1},
 		{"the stream is written again", func(i int) int { return i % 500 }, 499 + 400 - 1},
 		{"rows out of order", func(i int) int { return i - 30*(i%2) }, 999},
+		{"the first row's stamp, and each tenth, ten days ahead: time stands still for a hundred others", func(i int) int {
+			return i*120 + map[bool]int{true: 864_000}[i%10 == 0]
+		}, 105_240}, // of 106,680 after the hundredth other
+		{"the same of each second", func(i int) int { return i*120 + map[bool]int{true: 864_000}[i%2 == 0] }, 90_960},
 	} {
 		var clock RowClock
 		for i := range 1000 {

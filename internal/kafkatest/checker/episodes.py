@@ -62,9 +62,8 @@ class Stamps:
         if self.largest is None:
             self.largest = at
         elif at > self.largest + most:  # a pause, or a wrong timestamp: another one tells
-            self.behind = 0
             if self.ahead not in (None, at):
-                self.largest, self.ahead = min(at, self.ahead), None
+                self.largest, self.ahead, self.behind = min(at, self.ahead), None, 0
                 return most
             self.ahead = at
         elif at > self.largest:
