@@ -113,3 +113,42 @@ func TestChaosRights(t *testing.T) {
 	report(t, b.Kind, 0, "each right of docs/security.md taken away, at the start and in flight", fmt.Sprintf("2 × %d", len(all)),
 		fmt.Sprintf("exit code 2 and the resource named; with all of them again, %d rows, each once", v.Rows))
 }
+
+// With transform.recent off the program needs no right on the topic of states, and may only write to that of alarms: at the start, and when it goes on.
+func TestChaosRightsOfRowsAlone(t *testing.T) {
+	const password = "correct horse"
+	b := kafkatest.StartWith(t, kafkatest.Kafka41, kafkatest.Setup{
+		Listeners: []kafkatest.Listener{{Name: "USERS", Protocol: "SASL_PLAINTEXT"}},
+		Properties: append(saslOf("users", password),
+			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS"),
+	})
+	s := newStream(t, b, "alone", settings{partitions: 2, features: sensorColumns, budget: "1/day", series: `key, recent: "off"`})
+	all := slices.DeleteFunc(rightsOf(t, s), func(r kafkatest.Right) bool { return r.Name == s.topic("out-state") })
+	writes := all[slices.IndexFunc(all, func(r kafkatest.Right) bool {
+		return r.Name == s.topic("out") && r.Operation == kafka.ACLOperationTypeWrite
+	})]
+	writes.Name = s.topic("alarms")
+	b.Allow(t, "ann", append(all, writes)...)
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := fmt.Sprintf("brokers: [%s], sasl: {mechanism: plain, username: ann, password: %q}", strings.Join(b.Listener("USERS"), ", "), password)
+	text = []byte(strings.Replace(string(text), "brokers: ["+strings.Join(b.Addrs(), ", ")+"]", as, 1))
+	if err := os.WriteFile(s.file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var p *program
+	sum := int64(0)
+	for seed := range 2 {
+		wait, _ := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 4000, PerMessage: 20, Bad: 0.3, Seed: seed + 1})
+		done := wait()
+		if sum += int64(done.Messages + done.Bad); p == nil {
+			p = s.program("run")
+		} else {
+			p.start()
+		}
+		s.await(s.name, sum, p)
+		p.stop()
+	}
+}

@@ -31,6 +31,7 @@ type seriesWorld struct {
 	t      *testing.T
 	by     modelkey.By
 	keyed  bool // there is a model for each value
+	off    bool // transform.recent
 	most   int  // series
 	input  []source.Message
 	models []*stats.PublishedModel // of the first half of the input, and of the second
@@ -110,6 +111,12 @@ func (w *seriesWorld) stage(invalid reject.OnInvalid, pace int) (pipeline.Stage,
 		return each(&source.Fetched{Records: slices.Clone(w.states)})
 	}}
 	c.Series = w.by
+	if w.off {
+		c.Output.Recent, c.Output.Episode = false, false
+		c.States.Read = func(context.Context, source.Partition, func(*source.Fetched) error) error {
+			return errors.New("states of series are read")
+		}
+	}
 	one := &Transform{TransformConfig: c}
 	var stage pipeline.Stage = one
 	if w.keyed {
@@ -328,6 +335,43 @@ func TestScoresOfLastRowsOverFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// With transform.recent off nothing is scored, kept, read or written of series, although the models could.
+func TestRowsAlone(t *testing.T) {
+	for _, c := range []struct {
+		by    string
+		keyed bool
+	}{{"none", false}, {"key", false}, {"column:of", false}, {"key", true}, {"column:of", true}} {
+		by, err := modelkey.Parse(c.by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newSeriesWorld(t, by, c.keyed, reject.NullRow)
+		w.off = true
+		stage, one := w.stage(reject.NullRow, 0)
+		scored, taken := 0, 0
+		for from := range w.input {
+			w.adopt(one, from)
+			work, err := stage.Do(t.Context(), w.batch(from, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range work.Messages {
+				scored += strings.Count(string(m.Whole()), `"lca_score":`)
+				if m.Topic == "states" || m.Topic == "alarms" || strings.Contains(string(m.Whole()), "lca_recent") {
+					t.Fatalf("%+v: topic %s gets %s", c, m.Topic, m.Whole())
+				}
+			}
+			if r := one.engine; r != nil {
+				taken += cap(r.recent.series) + cap(r.recent.rows) + cap(r.recent.scores)
+			}
+			stage.Kept()
+		}
+		if scored < 300 || len(one.series.all) > 0 || taken > 0 || one.rates != nil {
+			t.Errorf("%+v: %d rows are scored, %d series are kept, and memory is taken for %d of their numbers", c, scored, len(one.series.all), taken)
+		}
 	}
 }
 
