@@ -217,7 +217,7 @@ func (w *seriesWorld) calm(invalid reject.OnInvalid) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		w.commit(work, int64(from+1)*seriesOffsets)
+		w.commit(work, int64(from)*seriesOffsets+1)
 		stage.Kept()
 	}
 }
@@ -257,10 +257,10 @@ func (w *seriesWorld) wild(invalid reject.OnInvalid, r *rand.Rand) {
 				w.t.Fatal(err)
 			}
 		} else {
-			w.commit(work, last+seriesOffsets)
+			w.commit(work, last+1)
 			stage.Kept()
 		}
-		from = int(w.next / seriesOffsets)
+		from = int((w.next + seriesOffsets - 1) / seriesOffsets)
 	}
 }
 
@@ -335,6 +335,28 @@ func TestScoresOfLastRowsOverFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The first fifty rows of a series open no episode: their scores are not those that the level is of.
+func TestFirstRowsOpenNoEpisode(t *testing.T) {
+	w := newSeriesWorld(t, modelkey.By{}, false, reject.NullRow)
+	stage, one := w.stage(reject.NullRow, 0)
+	scored, judged := 0, 0
+	one.judged = func(Judged) { judged++ }
+	w.adopt(one, 0)
+	for from := range w.half() {
+		work, err := stage.Do(t.Context(), w.batch(from, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range work.Messages {
+			scored += strings.Count(string(m.Whole()), `"lca_recent_p":`)
+		}
+		stage.Kept()
+	}
+	if scored < 200 || judged != scored-50 {
+		t.Errorf("of %d scored rows of a series %d may open an episode, want all but 50", scored, judged)
 	}
 }
 
@@ -424,6 +446,25 @@ func TestStatesAfterAReset(t *testing.T) {
 	}
 	if len(one.series.all)+len(one.series.gone) != len(before) || len(one.series.gone) == 0 {
 		t.Errorf("%d series are left and %d gone, of %d", len(one.series.all), len(one.series.gone), len(before))
+	}
+	w.next = int64(len(w.input)) * seriesOffsets
+	_, all := w.stage(reject.NullRow, 0)
+	for name, of := range all.series.all { // what stands at a row is left where the next is read, and not where that row comes again
+		if of.offset%seriesOffsets != 0 {
+			t.Errorf("series %s stands at %d, and no message does", name, of.offset)
+		}
+		for again := range int64(2) {
+			w.next = of.offset + 1 - again
+			if _, one := w.stage(reject.NullRow, 0); one.series.all[name] == nil != (again == 1) {
+				t.Errorf("series %s stands at %d, and where it is read on from %d it is kept: %v", name, of.offset, w.next, again == 1)
+			}
+		}
+	}
+	for again := range int64(2) {
+		w.next = all.series.next - again
+		if _, one := w.stage(reject.NullRow, 0); one.rates.Clock.Elapsed == 0 != (again == 1) {
+			t.Errorf("the clock knows rows up to %d, and where they are read on from %d it stands at %v", all.series.next-1, w.next, one.rates.Clock.Elapsed)
+		}
 	}
 }
 
