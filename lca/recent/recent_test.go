@@ -396,6 +396,24 @@ func TestFirstRowsAreScoredAlone(t *testing.T) {
 	}
 }
 
+// Rows that are passed move their series on as rows that are learnt do, a wild one too, and are not learnt.
+func TestPass(t *testing.T) {
+	const d = 3
+	q := newPreq(d)
+	x := stream(23, 600, d, 0.5, normal)
+	q.pass(x[:500*d], 100)
+	x[500*d] = 1e6
+	passed, learnt, before := q.seen.Clone(), q.seen.Clone(), q.learner.Learnt()
+	q.learner.Pass(x[500*d:], one(&passed, 100))
+	if got := q.learner.Learnt(); got != before {
+		t.Errorf("%d rows are learnt that were passed", got-before)
+	}
+	q.learner.Learn(x[500*d:], one(&learnt, 100))
+	if passed.Rows != learnt.Rows || !slices.Equal(passed.Short, learnt.Short) || !slices.Equal(passed.Long, learnt.Long) || !slices.Equal(passed.Deviation, learnt.Deviation) {
+		t.Errorf("means are %v after %d rows that were passed, and %v after %d that were learnt", passed.Short, passed.Rows, learnt.Short, learnt.Rows)
+	}
+}
+
 // A fault that lasts is hardly learnt, once the stream has settled: it does not become the normal.
 func TestFaultIsNotLearnt(t *testing.T) {
 	const d = 6

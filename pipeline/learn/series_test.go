@@ -89,6 +89,55 @@ func seriesStream(by modelkey.By) (msgs []source.Message, rows []seriesRow) {
 	return msgs, rows
 }
 
+// Minibatches that are skipped move their series on: the last rows of those that are learnt are the ones that were there.
+func TestSkippedRowsMoveTheirSeries(t *testing.T) {
+	t.Parallel()
+	const minibatch = 50
+	by := modelkey.By{Place: modelkey.Key}
+	msgs, rows := seriesStream(by)
+	c := online.DefaultConfig(1)
+	c.Minibatch, c.Neighbours = minibatch, 300
+	l := &Learn{LearnConfig: LearnConfig{
+		ModelID: "m", Columns: []string{"a", "b"}, Learner: c, Series: by, OnInvalid: reject.ImputeRow, Keep: 1, SnapshotRows: 1 << 62, LearnOneIn: 3,
+		Checkpoints: new(checkpoint.Checkpoints), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
+	}}
+	l.reset(source.Offsets{})
+	for i := range msgs {
+		if err := l.message(t.Context(), &msgs[i]); err != nil {
+			t.Fatal(err)
+		}
+		msgs[i].Record.Release()
+	}
+	m, err := l.learner.Model()
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, series := recent.NewLearner(2), map[string]*recent.Series{}
+	var x []float64
+	var turns []*recent.Series
+	whole, minibatches := 0, 0
+	for _, row := range rows {
+		if series[row.name] == nil {
+			series[row.name] = new(recent.Series)
+		}
+		if x, turns = append(x, row.x[:]...), append(turns, series[row.name]); !row.null() {
+			whole++
+		}
+		if whole == minibatch {
+			if minibatches%3 == 0 {
+				direct.Learn(x, turns)
+			} else {
+				direct.Pass(x, turns)
+			}
+			x, turns, whole = nil, nil, 0
+			minibatches++
+		}
+	}
+	if got, want := m.Recent, direct.Evaluator(); got.Learnt < 300 || !reflect.DeepEqual(got, want) {
+		t.Errorf("the evaluator has means %v after %d rows, want %v after %d", got.Charts.Mean, got.Learnt, want.Charts.Mean, want.Learnt)
+	}
+}
+
 // A learner learns the series that the transform scores: of values, of those that have none, in each partition, with the rows that the transform fills. How
 // messages come in batches, and restarts between them, change no byte.
 func TestSeriesOfALearner(t *testing.T) {
