@@ -122,11 +122,22 @@ func (t *told) accept(partition int32, r *source.Record, a *episode.Acceptance, 
 		t.put(&entry{id: a.ID, value: compact(r.Value), accepted: a, alone: true, open: a.To == nil, at: time.UnixMilli(r.Timestamp).UTC(), partition: partition, offset: r.Offset})
 		return
 	}
+	if learnt(e.accepted) > 0 && a.Type == episode.AcceptFact && learnt(a) == 0 { // said again: that nothing was left to be learnt says nothing of what was
+		return
+	}
 	t.bytes -= e.size()
 	if e.accepted = a; e.alone {
 		e.value = compact(r.Value)
 	}
 	t.bytes += e.size()
+}
+
+// learnt is how many rows a learner has learnt that has followed.
+func learnt(a *episode.Acceptance) int {
+	if a == nil || a.Rows == nil {
+		return 0
+	}
+	return *a.Rows
 }
 
 // put adds an entry, which may take the place of another one.

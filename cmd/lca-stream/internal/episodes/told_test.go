@@ -237,6 +237,10 @@ func TestAccepted(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	rows = 0
+	write(&fact) // of a command that was given twice
+	if got := said(); !strings.HasSuffix(got, "and learns 840 rows that it had held back\n") {
+		t.Errorf("said again: %q", got)
+	}
 	if got := acceptance(r, &fact); got != "accepted   by an\ufffdna; the learner has followed at 2026-05-10T12:00:00Z, and had held back none of its rows that are not learnt already, or not kept any more\n" {
 		t.Errorf("%q", got)
 	}
