@@ -339,7 +339,7 @@ type working struct {
 func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 	n, d := x.Dims()
 	if n < 2 {
-		return nil, fmt.Errorf("lca: fit: %d rows, want at least 2", n)
+		return nil, fmt.Errorf("lca: fit: want at least 2 rows, got %d", n)
 	}
 	w := &working{dim: d, mean: make([]float64, d)}
 	sparse := prop1.SparseColumns(linalg.Elements(x), d)
@@ -362,7 +362,7 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 		w.Scale = append(w.Scale, s)
 	}
 	if len(w.Active) == 0 {
-		return nil, fmt.Errorf("lca: fit: all %d columns are constant, nothing to learn", d)
+		return nil, fmt.Errorf("lca: fit: every column is constant (%d), nothing to learn", d)
 	}
 	if unit != UnitAbsolute {
 		w.scales = w.Scales(d, sparse)

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow/memory"
 
 	"github.com/lca-stream/lca-stream/internal/nested"
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/internal/typo"
 )
 
@@ -79,7 +80,7 @@ func resolveList(schema *arrow.Schema, rec arrow.Record, name string, path neste
 		defer col.Release()
 		var ok bool
 		if d, ok = firstLength(col); !ok {
-			return Features{}, featureError(CodeUnknown, name, "all %d lists are null, so their length is not known yet", rec.NumRows())
+			return Features{}, featureError(CodeUnknown, name, "has null lists alone, in %s: their length is not known yet", plural.Count(rec.NumRows(), "row"))
 		}
 	}
 	if d < 1 {
@@ -175,10 +176,10 @@ func (f *Features) makePlan(schema *arrow.Schema) (*plan, error) {
 	case nested.IsOpen(schema):
 		return &plan{schema: schema, open: true, names: []string{base}, columns: []nested.Path{path}, list: true, cells: map[arrow.Type]bool{path.Type.ID(): true}}, nil
 	default:
-		return nil, featureError(CodeType, base, "has type %s, but the model was learnt on lists of %d numbers", path.Type, len(f.Names))
+		return nil, featureError(CodeType, base, "has type %s, but the model was learnt on lists of %s", path.Type, plural.Count(len(f.Names), "number"))
 	}
 	if t, ok := path.Type.(*arrow.FixedSizeListType); ok && int(t.Len()) != len(f.Names) {
-		return nil, featureError(CodeWidth, base, "holds %d numbers per row, but the model has %d features: send lists of %d, or learn a new model under another snapshot.model_id", t.Len(), len(f.Names), len(f.Names))
+		return nil, featureError(CodeWidth, base, "holds %s per row, but the model has %s: send lists of %d, or learn a new model under another snapshot.model_id", plural.Count(t.Len(), "number"), plural.Count(len(f.Names), "feature"), len(f.Names))
 	}
 	return planList(schema, base, path), nil
 }

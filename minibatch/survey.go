@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow/go/v15/arrow"
 
 	"github.com/lca-stream/lca-stream/internal/nested"
+	"github.com/lca-stream/lca-stream/internal/plural"
 )
 
 const (
@@ -324,7 +325,7 @@ func (c *Column) named(rows int) string {
 	case !c.Numeric && !c.List:
 		return notNumeric(c.Type)
 	case 2*c.Rows < rows:
-		return fmt.Sprintf("it is in %d of %d rows", c.Rows, rows)
+		return fmt.Sprintf("it is in %d of %s", c.Rows, plural.Count(rows, "row"))
 	case c.List:
 		return ""
 	case c.Within:
@@ -337,7 +338,7 @@ func (c *Column) named(rows int) string {
 func (c *Column) valued(rows int) string {
 	switch {
 	case (rows >= JudgedRows || c.Within) && 2*c.finite < rows:
-		return fmt.Sprintf("no number in %d of %d rows", rows-c.finite, rows)
+		return fmt.Sprintf("no number in %d of %s", rows-c.finite, plural.Count(rows, "row"))
 	case c.finite < JudgedRows:
 		return ""
 	case c.Distinct == 1:

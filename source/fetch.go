@@ -10,6 +10,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
@@ -509,7 +510,7 @@ func (f *Fetcher) records(got *Fetched, b *recordbatch.Batch, p part) error {
 		return err
 	}
 	if err != nil {
-		r := f.reject(max(b.BaseOffset, got.Next), b.LastOffset, code, fmt.Errorf("%d records, to offset %d, cannot be read: %w", b.Count, b.LastOffset, err))
+		r := f.reject(max(b.BaseOffset, got.Next), b.LastOffset, code, fmt.Errorf("%s, to offset %d, cannot be read: %w", plural.Count(b.Count, "record"), b.LastOffset, err))
 		r.Raw, r.Timestamp = b.Raw(), b.MaxTimestamp
 		got.Rejected = append(got.Rejected, r)
 		clear(recs[before:])

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/source/format"
 )
 
@@ -224,7 +225,7 @@ func (p *Pipe) Read(ctx context.Context) (Batch, error) {
 	case errors.Is(err, io.EOF):
 		return Batch{}, ErrEnd
 	case err != nil:
-		return Batch{}, fmt.Errorf("source: %s, after %d rows: %w", p.name, p.rows, err)
+		return Batch{}, fmt.Errorf("source: %s, after %s: %w", p.name, plural.Count(p.rows, "row"), err)
 	}
 	m := Message{Partition: Partition{Topic: p.name}, Offset: p.n, Row: p.rows + 1, Record: rec}
 	p.n++

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/internal/recordbatch"
 	"github.com/lca-stream/lca-stream/source/format"
 	"github.com/lca-stream/lca-stream/source/kafkaconn"
@@ -135,7 +136,7 @@ func (k *Kafka) check(ctx context.Context) error {
 			parts, known[p.Topic] = topic.Partitions, topic.Partitions
 		}
 		if !slices.Contains(parts, p) {
-			return fmt.Errorf("source: %s does not exist: topic %q has %d partitions", p, p.Topic, len(parts))
+			return fmt.Errorf("source: %s does not exist: topic %q has %s", p, p.Topic, plural.Count(len(parts), "partition"))
 		}
 	}
 	return nil

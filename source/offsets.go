@@ -43,7 +43,11 @@ func (e *OffsetError) Error() string {
 	if e.Offset > e.End {
 		return fmt.Sprintf("source: %s: offset %d is asked for but the partition ends at %d: was the topic deleted and created again, or a disk lost? See `lca-stream offsets show`, and say where to read on with `lca-stream offsets reset`", e.Partition, e.Offset, e.End)
 	}
-	return fmt.Sprintf("source: %s: offset %d is asked for but the partition starts at %d: retention has deleted %d records that were not read", e.Partition, e.Offset, e.Start, e.Start-e.Offset)
+	lost := fmt.Sprintf("%d records that were not read", e.Start-e.Offset)
+	if e.Start-e.Offset == 1 {
+		lost = "a record that was not read"
+	}
+	return fmt.Sprintf("source: %s: offset %d is asked for but the partition starts at %d: retention has deleted %s", e.Partition, e.Offset, e.Start, lost)
 }
 
 // errNoAnswer says that the end of a partition is not known.

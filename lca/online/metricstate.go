@@ -68,7 +68,7 @@ func (l *Learner) findSplit(previous int) error {
 	}
 	l.moments.scaleInto(&next.ColumnScale, l.cfg.NuUnit)
 	if len(next.Active) == 0 {
-		return fmt.Errorf("lca: all %d columns became constant", d)
+		return fmt.Errorf("lca: every column became constant (%d)", d)
 	}
 	if was := l.metric; was != nil {
 		was.fold(l.cl, d, l.work)

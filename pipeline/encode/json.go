@@ -13,6 +13,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/internal/arrowjson"
 	"github.com/lca-stream/lca-stream/internal/jsontext"
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 )
@@ -43,7 +44,7 @@ func NewJSONOutput(c OutputConfig) *JSONOutput {
 
 // tooLong is an output of more than is written.
 func (o *JSONOutput) tooLong(rows int) error {
-	return fmt.Errorf("%w: %d rows make more than %d bytes of JSON, which is the most that is made for its topic; send fewer rows per message, or raise the topic's max.message.bytes", errTooLong, rows, o.Most)
+	return fmt.Errorf("%w: %s would take more than %d bytes of JSON, which is the most that is made for its topic; send fewer rows per message, or raise the topic's max.message.bytes", errTooLong, plural.Count(rows, "row"), o.Most)
 }
 
 // prepare makes the keys for messages of a schema, unless those of the last one serve.

@@ -225,7 +225,7 @@ func TestHistorySaysWhatIsLeft(t *testing.T) {
 	if all := versionsOf(w); len(all) > 0 {
 		t.Fatalf("versions %v before the end of the history", all)
 	}
-	if w := stage.Stats.Waiting(); w == nil || w.String() != "no model yet: the history is learnt first, 50 records of it are left" {
+	if w := stage.Stats.Waiting(); w == nil || w.String() != "no model yet: the history is learnt first, 50 records are left of it" {
 		t.Errorf("it waits for %v", w)
 	}
 	before := maps.Clone(w.topics)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/internal/failpoint"
 	"github.com/lca-stream/lca-stream/internal/logs"
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -504,7 +505,7 @@ func (l *Learn) beginSnapshot(freeze func() (*online.Frozen, error), byRows bool
 	go func() {
 		defer close(u.done)
 		if s.Model, u.err = frozen.Model(); u.err != nil {
-			u.err = fmt.Errorf("pipeline: model after %d rows: %w", rows, u.err)
+			u.err = fmt.Errorf("pipeline: model after %s: %w", plural.Count(rows, "row"), u.err)
 		} else if u.msgs, u.slots, u.err = snapshot.Messages(s, l.Topic, l.Keep, before); u.err != nil {
 			u.err = fmt.Errorf("pipeline: snapshot %d: %w", version, u.err)
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/pipeline/checkpoint"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
@@ -138,8 +139,8 @@ func (k *KeyedLearn) compare(ctx context.Context) error {
 // lostModel is why a learner stops because of a model that has lost its checkpoint, or has an older one.
 func (k *KeyedLearn) lostModel(id string) error {
 	return &reject.Stop{
-		Err: fmt.Errorf("this learner has published version %d of model %q on topic %s, and topic %s has no checkpoint of it, or an older one (so for %d models of partition %d): versions would be published again",
-			k.lost[id], id, k.Topic, k.States.Topic, len(k.lost), k.Partition.ID),
+		Err: fmt.Errorf("this learner has published version %d of model %q on topic %s, and topic %s has no checkpoint of it, or an older one (so for %s of partition %d): versions would be published again",
+			k.lost[id], id, k.Topic, k.States.Topic, plural.Count(len(k.lost), "model"), k.Partition.ID),
 		Remedy: remedyLost,
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
@@ -386,7 +387,7 @@ func (k *KeyedRange) Rounds() int { return k.rounds + 1 }
 func (k *KeyedRange) Nothing() error {
 	if k.Unusable.First == nil && k.NoKey > 0 {
 		return &reject.Stop{
-			Err:    fmt.Errorf("no rows to learn from: none of %d rows has a value of model.by (%s)", k.NoKey, k.By),
+			Err:    fmt.Errorf("no rows to learn from: of %s none has a value of model.by (%s)", plural.Count(k.NoKey, "row"), k.By),
 			Remedy: "see what the range holds with inspect",
 		}
 	}

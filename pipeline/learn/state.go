@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -295,7 +296,7 @@ func learnerFits(neighbours, dim int) error {
 		return nil
 	}
 	return &reject.Stop{
-		Err:    fmt.Errorf("a model of %d features takes at least %d MiB, and the process may take %d (memory.limit)", dim, takes>>20, limit>>20),
+		Err:    fmt.Errorf("a model of %s takes at least %d MiB, and the process may take %d (memory.limit)", plural.Count(dim, "feature"), takes>>20, limit>>20),
 		Remedy: "name fewer features in source.features, or raise memory.limit",
 	}
 }
@@ -585,7 +586,7 @@ func FeaturesOf(m *source.Message, names []string) (minibatch.Features, error) {
 		return f, encode.Refused(m, err)
 	}
 	if len(f.Names) != len(names) {
-		return f, &reject.Stop{Err: fmt.Errorf("the model has %d features, and %s of the rows has %d elements", len(names), minibatch.ColumnsOf(names)[0], len(f.Names))}
+		return f, &reject.Stop{Err: fmt.Errorf("the model has %s, and %s of the rows has %s", plural.Count(len(names), "feature"), minibatch.ColumnsOf(names)[0], plural.Count(len(f.Names), "element"))}
 	}
 	return f, nil
 }

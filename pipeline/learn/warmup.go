@@ -11,6 +11,7 @@ import (
 
 	"github.com/apache/arrow/go/v15/arrow"
 
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
@@ -34,7 +35,7 @@ func (l *Learn) waiting() *stats.Waiting {
 	case l.state.Published > 0 && !l.young():
 		return nil
 	case l.historyLeft() > 0:
-		return &stats.Waiting{Kind: stats.WaitsForHistory, Reason: fmt.Sprintf("the history is learnt first, %d records of it are left", l.historyLeft())}
+		return &stats.Waiting{Kind: stats.WaitsForHistory, Reason: fmt.Sprintf("the history is learnt first, %s left of it", plural.Are(l.historyLeft(), "record"))}
 	case l.learner == nil && l.unusable.First != nil:
 		return &stats.Waiting{Kind: stats.WaitsForUsableMessages, Reason: l.unusable.text()}
 	case l.learner == nil:
@@ -52,7 +53,7 @@ func (l *Learn) waiting() *stats.Waiting {
 		w.Rows, w.Wanted = is.Rows, is.Wanted
 		w.Kind, w.Reason = stats.WaitsForVariation, "no column varies: a model comes once one does, or after source.features names others (`lca-stream inspect` shows what they hold)"
 	case is.Gap > 0:
-		w.Kind, w.Reason = stats.WaitsForIndependentRows, fmt.Sprintf("rows are autocorrelated over %d rows, so more are needed", is.Gap)
+		w.Kind, w.Reason = stats.WaitsForIndependentRows, fmt.Sprintf("rows are autocorrelated over %s, so more are needed", plural.Count(is.Gap, "row"))
 	case l.unusable.Rows+l.unusable.Records > 0:
 		w.Kind, w.Reason = stats.WaitsForValidRows, l.unusable.text()
 	}
@@ -169,11 +170,11 @@ func (p *Unusable) rows(all, valid int) { p.Rows += uint64(all - valid) }
 func (p *Unusable) nothing() *reject.Stop {
 	switch {
 	case p.First != nil:
-		return &reject.Stop{Err: fmt.Errorf("no rows to learn from: %d messages are unusable, the first: %w", p.Records, p.First)}
+		return &reject.Stop{Err: fmt.Errorf("no rows to learn from: %s unusable, the first: %w", plural.Are(p.Records, "message"), p.First)}
 	case p.never() != nil:
 		return &reject.Stop{Err: fmt.Errorf("no rows to learn from: %w", p.never())}
 	case p.Rows > 0:
-		return &reject.Stop{Err: fmt.Errorf("no rows to learn from: each of the %d rows has a feature that is null, text, NaN or infinite", p.Rows), Remedy: "name the columns that have numbers in source.features"}
+		return &reject.Stop{Err: fmt.Errorf("no rows to learn from: every row (of %d) has a feature that is null, text, NaN or infinite", p.Rows), Remedy: "name the columns that have numbers in source.features"}
 	}
 	return &reject.Stop{Err: fmt.Errorf("no rows to learn from"), Remedy: "see what the range holds with --dry-run or inspect"}
 }
@@ -230,11 +231,15 @@ func (l *Learn) noModel() *reject.Stop {
 	i, features := l.learner.Info(), len(l.features.Names)
 	switch w, _ := l.learner.Waiting(); {
 	case w.Constant:
-		return &reject.Stop{Err: fmt.Errorf("all %d features are constant in %d rows, or vary by less than rounding shows", features, i.Rows), Remedy: "name features that vary, in units in which their squares are numbers"}
+		of := "the only feature is"
+		if features != 1 {
+			of = fmt.Sprintf("all %d features are", features)
+		}
+		return &reject.Stop{Err: fmt.Errorf("%s constant in %s, up to rounding", of, plural.Count(i.Rows, "row")), Remedy: "name features that vary, in units in which their squares are numbers"}
 	case 2*i.Gated > i.Rows:
 		return &reject.Stop{Err: fmt.Errorf("%d of %d rows have numbers whose squares are too large", i.Gated, i.Rows), Remedy: "give the features in other units, or leave them out"}
 	default:
-		return &reject.Stop{Err: fmt.Errorf("%d rows are too few to learn a metric of %d features: the first takes %d", i.Rows, features, w.Wanted), Remedy: "replay a longer range, or name fewer features"}
+		return &reject.Stop{Err: fmt.Errorf("%s too few to learn a metric of %s: the first takes %d", plural.Are(i.Rows, "row"), plural.Count(features, "feature"), w.Wanted), Remedy: "replay a longer range, or name fewer features"}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/lca-stream/lca-stream/internal/arrowjson"
 	"github.com/lca-stream/lca-stream/internal/jsontext"
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
@@ -37,7 +38,7 @@ func (t *Transform) tooMuch(m *source.Message, features []string) *source.Record
 		each = t.Output.AddedText(features)
 	}
 	if size := n * each; size > encode.MostWhitened {
-		return reject.Bad(m, reject.CodeOutputTooLarge, fmt.Errorf("%d rows of %d features whiten to %d bytes, at most %d are written; send fewer rows per message", n, len(features), size, encode.MostWhitened))
+		return reject.Bad(m, reject.CodeOutputTooLarge, fmt.Errorf("%s of %s would take %d bytes when whitened, at most %d are written; send fewer rows per message", plural.Count(n, "row"), plural.Count(len(features), "feature"), size, encode.MostWhitened))
 	}
 	return nil
 }

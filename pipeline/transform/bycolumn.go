@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/encode"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
@@ -233,8 +234,8 @@ func (t *KeyedTransform) fits(m *source.Message, model *models.LoadedModel) *sou
 	if sameNames(c.first.Features, model.Features) {
 		return nil
 	}
-	return reject.Bad(m, reject.CodeModelsDiffer, fmt.Errorf("model %q has %d features, %q has %d, and those of one message must be the same: set source.features, or send rows of different models in messages of their own",
-		c.first.ModelID, len(c.first.Features), model.ModelID, len(model.Features)))
+	return reject.Bad(m, reject.CodeModelsDiffer, fmt.Errorf("model %q has %s, %q has %d, and those of one message must be the same: set source.features, or send rows of different models in messages of their own",
+		c.first.ModelID, plural.Count(len(c.first.Features), "feature"), model.ModelID, len(model.Features)))
 }
 
 // begin makes room for the rows of a message. All of them are null at first.

@@ -127,7 +127,7 @@ func (t *csvFile) index(maxRows, head int64, need func(arrow.Field) bool) error 
 		t.pieces = append(t.pieces, piece)
 	}
 	if wrong > t.total {
-		return errorf(CodeCSVInvalid, "%d of its lines are no rows, and %d are; the first: %w", wrong, t.total, first)
+		return errorf(CodeCSVInvalid, "lines that are no rows: %d of %d; the first: %w", wrong, wrong+t.total, first)
 	}
 	t.shape(names, need)
 	return nil

@@ -223,7 +223,7 @@ func TestCSVBad(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"a,b\n1,2\n1,2,3\n1,2,3\n": "2 of its lines are no rows, and 1 are; the first: record on line 3",
+		"a,b\n1,2\n1,2,3\n1,2,3\n": "lines that are no rows: 2 of 3; the first: record on line 3",
 		"a,b\n1,\"2\n3,4\n5,6\n":   "row 0: record on line 2; parse error on line 4", // what is behind an open quote may be anything
 	} {
 		f, err := OpenFile(csvOf(t, text), FileConfig{Bad: func(Bad) {}})

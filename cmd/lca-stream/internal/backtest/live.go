@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 

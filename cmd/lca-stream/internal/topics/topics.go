@@ -22,8 +22,8 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
-	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
+	"github.com/lca-stream/lca-stream/internal/plural"
 	"github.com/lca-stream/lca-stream/internal/typo"
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/transform"

@@ -11,4 +11,7 @@ func TestCount(t *testing.T) {
 	if got := Count(int64(2), "row"); got != "2 rows" {
 		t.Error(got)
 	}
+	if one, two := Are(1, "row"), Are(2, "row"); one != "1 row is" || two != "2 rows are" {
+		t.Error(one, two)
+	}
 }

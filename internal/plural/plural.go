@@ -6,6 +6,14 @@ import (
 	"strings"
 )
 
+// Are is Count with a verb: "1 row is", "2 rows are".
+func Are[N int | int32 | int64 | uint64](n N, thing string) string {
+	if n == 1 {
+		return Count(n, thing) + " is"
+	}
+	return Count(n, thing) + " are"
+}
+
 // Count returns a number of things whose plural is regular.
 func Count[N int | int32 | int64 | uint64](n N, thing string) string {
 	switch {
