@@ -27,6 +27,7 @@ import (
 	"github.com/lca-stream/lca-stream/pipeline/reject"
 	"github.com/lca-stream/lca-stream/pipeline/stats"
 	"github.com/lca-stream/lca-stream/pipeline/transform"
+	"github.com/lca-stream/lca-stream/sink"
 	"github.com/lca-stream/lca-stream/sink/snapshot"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -135,6 +136,58 @@ func TestSkippedRowsMoveTheirSeries(t *testing.T) {
 	}
 	if got, want := m.Recent, direct.Evaluator(); got.Learnt < 300 || !reflect.DeepEqual(got, want) {
 		t.Errorf("the evaluator has means %v after %d rows, want %v after %d", got.Charts.Mean, got.Learnt, want.Charts.Mean, want.Learnt)
+	}
+}
+
+// A learner that is told that rows are normal has what scores the last rows learn them, however far they are from those before.
+func TestNormalRowsAreLearnt(t *testing.T) {
+	t.Parallel()
+	const messages, per, minibatch = 220, 10, 40
+	r := rand.New(rand.NewPCG(11, 9))
+	var msgs []source.Message
+	var x []float64
+	for i := range messages {
+		var value []byte
+		for range per {
+			a, b := r.NormFloat64(), r.NormFloat64()
+			if i >= 150 {
+				a += 40
+			}
+			x = append(x, a, b)
+			value = fmt.Appendf(value, `{"a": %g, "b": %g}`+"\n", a, b)
+		}
+		msgs = append(msgs, fixtures.Decoded(fixtures.Part(0), int64(i), sink.Message{Value: value, Time: time.UnixMilli(int64(1000 * (i + 1)))}))
+	}
+	var evaluators []*recent.Evaluator
+	for _, normal := range []bool{false, true} {
+		c := online.DefaultConfig(1)
+		c.Minibatch, c.Neighbours = minibatch, 300
+		l := &Learn{LearnConfig: LearnConfig{
+			ModelID: "m", Columns: []string{"a", "b"}, Learner: c, Keep: 1, SnapshotRows: 1 << 62, Normal: normal,
+			Checkpoints: new(checkpoint.Checkpoints), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
+		}}
+		l.reset(source.Offsets{})
+		for i := range msgs {
+			if err := l.message(t.Context(), &msgs[i]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := l.learner.Model()
+		if err != nil {
+			t.Fatal(err)
+		}
+		direct, series := recent.NewLearner(2), new(recent.Series)
+		direct.Normal(normal)
+		for at := 0; at < len(x); at += 2 * minibatch {
+			direct.Learn(x[at:at+2*minibatch], slices.Repeat([]*recent.Series{series}, minibatch))
+		}
+		if got, want := m.Recent, direct.Evaluator(); !reflect.DeepEqual(got, want) {
+			t.Errorf("normal %v: the evaluator has means %v, want %v", normal, got.Charts.Mean, want.Charts.Mean)
+		}
+		evaluators = append(evaluators, m.Recent)
+	}
+	if reflect.DeepEqual(evaluators[0], evaluators[1]) {
+		t.Error("it makes no difference whether rows are known to be normal: this proves nothing")
 	}
 }
 
