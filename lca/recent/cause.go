@@ -2,6 +2,7 @@ package recent
 
 import (
 	"cmp"
+	"errors"
 	"math"
 	"slices"
 
@@ -23,6 +24,7 @@ const (
 	moved      = 2.0  // the same of its mean: a direction
 	causeReach = 1e-5 // least weight of a row in the means of an episode …
 	lastRows   = 10   // … and 1/this in those of the last rows: docs/quality.md compares 20
+	causeScore = 4    // power of a row's score in the means of an episode: its last rows are usual again. 2 and 8 are as good: docs/quality.md
 	unknown    = math.MinInt16
 
 	// A column has changed by itself from this rank on, and from so much more in a single row; is strange to the others from this residual on.
@@ -51,7 +53,9 @@ type Cause struct {
 	other uint16 // rows in a row that told another one
 
 	before []float64 // the long mean when it opened, d, its upper 48 bits; the lowest 16 are the onset
-	all    account   // of its rows
+	all    account   // of its rows, each by how high its score is
+	top    float64   // highest score
+	weight float64   // of the rows, the highest score's being 1
 	last   account   // the same, of the last ones
 }
 
@@ -65,8 +69,8 @@ type Change struct {
 }
 
 // Account takes row i of the last call of Score, of that series, into account: into what is known of the steps of the series, or, while an episode
-// is open, into its cause. It returns the cause, nil: there is no episode.
-func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, cause *Cause) *Cause {
+// is open, into its cause, by the row's score. It returns the cause, nil: there is no episode.
+func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, score float64, cause *Cause) *Cause {
 	d := e.Dim
 	x, z := c.x[i*d:][:d], c.z[3*d*i:][:3*d]
 	if !open {
@@ -77,7 +81,7 @@ func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, cause *Cause
 	if cause != nil {
 		c.residuals(e, x, z, cause)
 	}
-	s.steps.follow(e, x, z, cause, c.counts[i], c.residual)
+	s.steps.follow(e, x, z, cause, c.counts[i], c.residual, score)
 	return cause
 }
 
@@ -106,7 +110,7 @@ func (c *Scorer) residuals(e *Evaluator, x, z []float64, cause *Cause) {
 }
 
 // follow takes the next row; rows are those of the series with it. Residuals are looked at in an episode alone.
-func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, residual []float64) {
+func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, residual []float64, score float64) {
 	d := e.Dim
 	if len(s.last) != d {
 		memory := make([]float64, 3*d)
@@ -115,9 +119,9 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, 
 			s.last[k], s.mean[k], s.slow[k] = math.NaN(), state.Round(e.Charts.Mean[2*d+k]), z[d+k]
 		}
 	}
-	short, rate, slow := max(shortRate, 1/float64(rows)), 0., 0.
+	short, rate, slow, share := max(shortRate, 1/float64(rows)), 0., 0., 0.
 	if cause != nil {
-		cause.Rows = min(cause.Rows, math.MaxUint32-1) + 1
+		share = cause.share(score)
 	} else {
 		s.rows = min(s.rows+1, 1/stepRate)
 		rate = max(stepRate, 1/float64(s.rows+firstSteps))
@@ -141,7 +145,7 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, 
 			s.slow[k] += float64(slow * (v - s.slow[k]))
 			continue
 		}
-		cause.add(e, k, v, away, step, s.mean[k], residual[k])
+		cause.add(e, k, v, away, step, s.mean[k], residual[k], share)
 	}
 }
 
@@ -189,13 +193,32 @@ func (c *Cause) was(k int) float64 {
 	return math.Float64frombits(math.Float64bits(c.before[k]) &^ (1<<16 - 1))
 }
 
+// share counts a row, and returns its weight in the means of the episode.
+func (c *Cause) share(score float64) float64 {
+	c.Rows = min(c.Rows, math.MaxUint32-1) + 1
+	if score = min(score, math.MaxFloat64); !(score > 0) {
+		score = 0
+	}
+	if score > c.top {
+		c.weight, c.top = float64(c.weight*power(c.top/score)), score
+	}
+	w := 1.
+	if c.top > 0 {
+		w = power(score / c.top)
+	}
+	c.weight += w
+	return max(w/c.weight, causeReach)
+}
+
+func power(x float64) float64 { x *= x; return x * x } // of causeScore
+
 // add takes a number of a row: x′, how far it is from its mean, from the row before, and from what the other columns tell of it.
-func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual float64) {
+func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, share float64) {
 	scale, typical := e.Scale[k], e.Charts.Mean[2*e.Dim+k]
 	least := leastNoise * scale
 	noise := (step/max(steps, least) + math.Abs(away)/max(typical, least)) / 2
 	moved := x - c.was(k)
-	c.all.add(k, max(1/float64(c.Rows), causeReach), noise, moved, scale, residual)
+	c.all.add(k, share, noise, moved, scale, residual)
 	c.last.add(k, max(1/float64(c.Rows), 1./lastRows), noise, moved, scale, residual)
 	if c.onset(k) == unknown && (math.Abs(moved) > far*max(typical, least) || noise > far) {
 		c.begins(k, int(min(c.Rows-1, math.MaxInt16)))
@@ -331,6 +354,7 @@ func (c *Cause) Clone() *Cause {
 func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 	w := state.Writer{B: b}
 	w.U64(uint64(c.Rows) | uint64(c.first)<<32 | uint64(c.other)<<48)
+	w.Floats([]float64{c.top, c.weight})
 	w.Floats(c.before)
 	c.all.write(&w)
 	c.last.write(&w)
@@ -341,7 +365,13 @@ func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 func ReadCause(b []byte) (c *Cause, rest []byte, err error) {
 	r := &state.Reader{B: b}
 	rows := r.U64()
-	c = &Cause{Rows: uint32(rows), first: uint16(rows >> 32), other: uint16(rows >> 48), before: r.Floats()}
+	c = &Cause{Rows: uint32(rows), first: uint16(rows >> 32), other: uint16(rows >> 48)}
+	if total := r.Floats(); len(total) != 2 || !(total[0] >= 0) || !(total[1] >= 0) {
+		r.Fail(errors.New("no weights of an account"))
+	} else {
+		c.top, c.weight = total[0], total[1]
+	}
+	c.before = r.Floats()
 	c.all.read(r, len(c.before))
 	c.last.read(r, len(c.before))
 	return c, r.B, failed(r, "cause")

@@ -61,7 +61,7 @@ func BenchmarkCost(b *testing.B) {
 						last.Score(e, lasts, fresh[t*rows*d:][:rows*d], all)
 						for i, s := range lasts {
 							open.Step(episode.Place{Offset: int64(i)}, s, e.P(s, last.Rows(i)), level)
-							cause = last.Account(e, i, &series, open.Watch.Open, cause)
+							cause = last.Account(e, i, &series, open.Watch.Open, s, cause)
 						}
 					}
 					rowTime, scoreTime, lastTime = rowTime+scored-start, scoreTime+middle-scored, lastTime+testtools.ProcessorTime(b)-middle

@@ -107,7 +107,7 @@ func (t *Transform) watch(w *encode.Whitened) {
 				t.judged(Judged{one.name, r.places[i], float64(w.Recent[at]), e, now.Rate})
 			}
 		}
-		cause := r.scorer.Account(e, i, &one.Series, one.episode.Watch.Open, one.cause)
+		cause := r.scorer.Account(e, i, &one.Series, one.episode.Watch.Open, float64(w.Recent[at]), one.cause)
 		if open := &one.episode; say == "" && open.Watch.Open && open.Tellable(float64(w.Recent[at])) && cause.Moved(e) {
 			say = open.Tell()
 		}

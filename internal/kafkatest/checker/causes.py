@@ -56,7 +56,7 @@ class Account:
 
 
 class Cause:
-    """The accounts of an episode: of all its rows, and of the last ones."""
+    """The accounts of an episode: of all its rows, each by the fourth power of its score, and of the last ones."""
 
     def __init__(self, e, series, steps):
         self.rows, d = 0, e.d
@@ -64,16 +64,20 @@ class Cause:
         short = np.where(np.isnan(series.m2), e.c, series.m1)
         self.before = long if steps.slow is None else np.where(np.isnan(steps.slow), long, steps.slow)
         self.all, self.last = Account(d), Account(d)
+        self.top = self.weight = 0  # the highest score, and the sum of (score / top)⁴
         self.first, self.other = None, 0  # the column that was told first, and rows in a row that tell another one
         self.onset = [began(x, s, l, max(LEAST * scale, v)) for x, s, l, scale, v in zip(series.x, short, long, e.s, e.mean[2 * d:])]
 
-    def step(self, e, series, steps):
+    def step(self, e, series, steps, score):
         away, step = steps.look(e, series)
         self.rows += 1
         least, typical = LEAST * e.s, e.mean[2 * e.d:]
         noise = (step / np.maximum(steps.mean, least) + np.abs(away) / np.maximum(typical, least)) / 2
         moved, residual, known = series.x - self.before, self.residual(e, series), ~np.isnan(series.x)
-        self.all.add(max(1 / self.rows, 1e-5), known, noise, moved, residual)
+        if score > self.top:
+            self.weight, self.top = self.weight * (self.top / score) ** 4, score
+        self.weight += (weight := (max(score, 0) / self.top) ** 4 if self.top else 1)
+        self.all.add(max(weight / self.weight, 1e-5), known, noise, moved, residual)
         self.last.add(max(1 / self.rows, 1 / LAST), known, noise, moved, residual)
         with np.errstate(invalid="ignore"):
             began = known & ((np.abs(moved) > 3 * np.maximum(typical, least)) | (noise > 3))

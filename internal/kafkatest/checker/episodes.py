@@ -245,7 +245,7 @@ class Partition:
         open = one.episode
         if open and say != "closed":
             open.cause = open.cause or causes.Cause(e, one.rows, one.steps)
-            open.cause.step(e, one.rows, one.steps)
+            open.cause.step(e, one.rows, one.steps, score)
         elif one.episode is None or say == "closed":
             one.steps.step(e, one.rows)
         if open and not say and score > open.usual and open.tellable() and open.cause.moved(e, chosen.features):

@@ -555,10 +555,10 @@ class Causes(unittest.TestCase):
         series, steps, cause = recent.Series(4), causes.Steps(4), None
         for i in range(430):
             u = rng.normal(size=4) * [1, 0.1, 1, 0.1] + rng.normal() * np.array([0, 1, 0, 1 if i < 400 else -1])
-            series.score(e, e.c + 2 * u)
+            score, _ = series.score(e, e.c + 2 * u)
             if i >= 400:
                 cause = cause or causes.Cause(e, series, steps)
-                cause.step(e, series, steps)
+                cause.step(e, series, steps, score)
             else:
                 steps.step(e, series)
         got = cause.ranked(e, ["a", "b", "c", "d"])
@@ -573,12 +573,12 @@ class Causes(unittest.TestCase):
             x = rng.normal(size=4) * 2 + e.c
             if i >= 400:
                 x = np.array([x[0] + 10, 20 + 4 * (x[1] - 20), 29.0, x[3]])
-            series.score(e, x)
+            score, _ = series.score(e, x)
             if i < 401:
                 steps.step(e, series)
                 continue
             cause = cause or causes.Cause(e, series, steps)
-            cause.step(e, series, steps)
+            cause.step(e, series, steps, score)
         got = cause.ranked(e, ["a", "b", "c", "d"])
         by = {c["feature"]: c for c in got}
         self.assertEqual({k: c["direction"] for k, c in by.items() if k != "d"}, {"a": "up", "b": "noisy", "c": "quiet"})
@@ -591,12 +591,12 @@ class Causes(unittest.TestCase):
         rng, e, names = np.random.default_rng(2), self.evaluator(), ["a", "b", "c", "d"]
         series, steps, cause, told, other = recent.Series(4), causes.Steps(4), None, [], []
         for i in range(700):
-            series.score(e, rng.normal(size=4) * 2 + e.c + [10 * (400 <= i < 550), 0, -30 * (i >= 550), 0])
+            score, _ = series.score(e, rng.normal(size=4) * 2 + e.c + [10 * (400 <= i < 550), 0, -30 * (i >= 550), 0])
             if i < 401:
                 steps.step(e, series)
                 continue
             cause = cause or causes.Cause(e, series, steps)
-            cause.step(e, series, steps)
+            cause.step(e, series, steps, score)
             if i == 430:
                 self.assertEqual(cause.now(e, names)[0]["feature"], "a")
             if i <= 430:
