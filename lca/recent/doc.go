@@ -27,7 +27,7 @@
 //
 // The moments of z and of x′ have a half-life of 70,000 rows. Rows that come before Settle have equal weights; thereafter a row has the weight
 // min(1, 3d/T²)², so that a fault is hardly learnt while it lasts, and hides no other like it. Far rows of a run of high scores that goes on and on are
-// not learnt at all, not even before Settle unless all is said to be Normal, and their scores are not counted: a fault of 60,000 rows is as unusual at its end as it was when it began. Their covariances are shrunk towards the sphere, in units of s: by 0.002,
+// not learnt at all, not even before Settle unless all is said to be Normal, and their scores are not counted: a fault of 60,000 rows is as unusual at its end as it was when it began. Far is T² > 30 d: lesser faults are learnt slowly. Their covariances are shrunk towards the sphere, in units of s: by 0.002,
 // and where rows are few for the width by what Ledoit and Wolf (2004) give for Gaussian rows.
 //
 // Evaluators are frozen after 32 and 64 rows, for the learner alone, LeastRows, which is the first that is fit for use, 128, 256, 512, and then every 1000 rows. Of the scores that they gave to
@@ -50,7 +50,8 @@
 //
 // Of the numbers of a column a series keeps, while it is not in an episode, the mean step |x′ − x′ of the row before| at 1/1000, which begins at what is usual of v,
 // and a slow mean of x′ at 1/200, which begins at m₂; of its first rows both are quicker, at 1/(rows + 20). Where an episode opens, the slow mean is what the column
-// was before. Four means are taken of a column, once over all rows of the episode, the first one too (Ranked), and once over the last ones, where a row weighs 1/10 at least (Now): of
+// was before. Four means are taken of a column, once over all rows of the episode, the first one too, each by the fourth power of its score, as those behind a
+// fault are usual again (Ranked), and once over the last ones, where a row weighs 1/10 at least (Now): of
 //
 //	noise    ½ step / mean step + ½ |x′−m₁| / usual v; both are divided by at least s/20
 //	square   (x′−before)², by its root
