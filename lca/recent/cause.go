@@ -19,12 +19,12 @@ const (
 	noiseShare = 1.5 // of the noise in the rank
 	quietBelow = 0.1 // of its noise a column has lost its life; of the first quietTold rows less: by chance one is near the row before …
 	quietTold  = 10
+	quietWhole = 0.2  // … over a whole episode of more rows than end it: its first and last rows are not quiet
 	steady     = 3.0  // … if that is so many standard deviations below its mean
 	far        = 3.0  // scales of its noise a column has moved: its onset
 	moved      = 2.0  // the same of its mean: a direction
 	causeReach = 1e-5 // least weight of a row in the means of an episode …
 	lastRows   = 10   // … and 1/this in those of the last rows: docs/quality.md compares 20
-	causeScore = 4    // power of a row's score in the means of an episode: its last rows are usual again. 2 and 8 are as good: docs/quality.md
 	unknown    = math.MinInt16
 
 	// A column has changed by itself from this rank on, and from so much more in a single row; is strange to the others from this residual on.
@@ -210,7 +210,8 @@ func (c *Cause) share(score float64) float64 {
 	return max(w/c.weight, causeReach)
 }
 
-func power(x float64) float64 { x *= x; return x * x } // of causeScore
+// power is the fourth: docs/quality.md compares others.
+func power(x float64) float64 { x *= x; return x * x }
 
 // add takes a number of a row: x′, how far it is from its mean, from the row before, and from what the other columns tell of it.
 func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, share float64) {
@@ -232,13 +233,18 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, share f
 // and a steady one that has gone quiet, by how far below its usual noise it is. Where none has, and one is strange to the
 // others, a relation has broken: they are in the order of their rms residuals.
 func (c *Cause) Ranked(e *Evaluator, most int) []Change {
-	all, _ := c.changes(e, &c.all, c.Rows)
+	quiet := quietOf(c.Rows)
+	if c.Rows > quietRows {
+		quiet = quietWhole
+	}
+	all, _ := c.changes(e, &c.all, c.Rows, quiet)
 	return ranked(all, most)
 }
 
 // Now is Ranked of the last rows alone. The first of them is what Moved compares with from now on.
 func (c *Cause) Now(e *Evaluator, most int) []Change {
-	all, _ := c.changes(e, &c.last, min(c.Rows, lastRows))
+	rows := min(c.Rows, lastRows)
+	all, _ := c.changes(e, &c.last, rows, quietOf(rows))
 	all = ranked(all, most)
 	if c.first, c.other = 0, 0; len(all) > 0 {
 		c.first = uint16(all[0].Column) + 1
@@ -250,7 +256,8 @@ func (c *Cause) Now(e *Evaluator, most int) []Change {
 // changed much, as behind a fault, it is by chance that one is first. It is asked once for a row.
 func (c *Cause) Moved(e *Evaluator) bool {
 	told, most := math.Inf(-1), math.Inf(-1)
-	all, changed := c.changes(e, &c.last, min(c.Rows, lastRows))
+	rows := min(c.Rows, lastRows)
+	all, changed := c.changes(e, &c.last, rows, quietOf(rows))
 	for _, one := range all {
 		if most = max(most, one.Rank); one.Column+1 == int(c.first) {
 			told = one.Rank
@@ -264,14 +271,17 @@ func (c *Cause) Moved(e *Evaluator) bool {
 	return c.other >= movedRows
 }
 
+// quietOf is below which noise a column of a few rows has lost its life.
+func quietOf(rows uint32) float64 { return quietBelow * min(1, float64(rows)/quietTold) }
+
 func ranked(changes []Change, most int) []Change {
 	slices.SortStableFunc(changes, func(a, b Change) int { return cmp.Compare(b.Rank, a.Rank) })
 	return changes[:min(most, len(changes))]
 }
 
 // changes are what became of the columns with values, by an account and its number of rows, and whether one has changed by itself, or a relation has broken.
-func (c *Cause) changes(e *Evaluator, a *account, rows uint32) (changes []Change, changed bool) {
-	own, strangest, quiet := 0., 0., quietBelow*min(1, float64(rows)/quietTold)
+func (c *Cause) changes(e *Evaluator, a *account, rows uint32, quiet float64) (changes []Change, changed bool) {
+	own, strangest := 0., 0.
 	for k := range c.before {
 		if a.noise[k] != a.noise[k] {
 			continue

@@ -106,6 +106,7 @@ class Cause:
     def ranked(self, e, features, account=None, rows=None):
         """All columns with a value in the episode, those that have changed most first; where none has by itself, those that do not fit the others."""
         a, rows = account or self.all, rows or self.rows
+        quiet = 0.2 if account is None and rows > 30 else 0.1 * min(1, rows / 10)
         all, spread = [], np.sqrt((np.linalg.inv(e.triangles[1]) ** 2).sum(1))
         for k in np.flatnonzero(~np.isnan(a.noise)):
             noise, mean, rms = a.noise[k], a.mean[k] / e.s[k], a.rms[k] / e.s[k]
@@ -113,7 +114,7 @@ class Cause:
             one = {"feature": short(features[k]), "before": self.before[k], "now": self.before[k] + a.mean[k], "onset": self.onset[k] or 0,
                    "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "scale": e.s[k], "strange": a.strange[k], "column": k}
             below = (1 - noise) * typical / spread[k]
-            if noise < 0.1 * min(1, rows / 10) and typical > LEAST and below > 3:
+            if noise < quiet and typical > LEAST and below > 3:
                 one.update(rank=one["rank"] + 1.5 * math.log1p(below), direction="quiet", onset=0)
             elif abs(mean) < 2 * max(typical, LEAST) and noise > 1 or abs(mean) < rms / 2:
                 one["direction"] = "noisy"
