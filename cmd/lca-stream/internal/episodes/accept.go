@@ -111,7 +111,7 @@ func command(r *episode.Record, by string, now time.Time) *episode.Acceptance {
 
 // follows says what happens now, and when.
 func follows(r *episode.Record, c *config.Config) string {
-	text := fmt.Sprintf("The learner of model %s follows within seconds while it runs, and says so on %s: it learns the rows that it has held back.\n", terminal.Name(r.ModelID), c.Alarms.Topic)
+	text := fmt.Sprintf("The learner of model %s follows within seconds while it runs, and says so on %s: it learns the rows that it has held back, and they are normal for each series of the model.\n", terminal.Name(r.ModelID), c.Alarms.Topic)
 	if r.Type == episode.Closed {
 		return text
 	}

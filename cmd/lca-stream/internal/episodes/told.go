@@ -122,7 +122,7 @@ func (t *told) accept(partition int32, r *source.Record, a *episode.Acceptance, 
 		t.put(&entry{id: a.ID, value: compact(r.Value), accepted: a, alone: true, open: a.To == nil, at: time.UnixMilli(r.Timestamp).UTC(), partition: partition, offset: r.Offset})
 		return
 	}
-	if learnt(e.accepted) > 0 && a.Type == episode.AcceptFact && learnt(a) == 0 { // said again: that nothing was left to be learnt says nothing of what was
+	if learnt(e.accepted) > 0 && learnt(a) == 0 { // said again: that nothing was left to be learnt says nothing of what was
 		return
 	}
 	t.bytes -= e.size()

@@ -236,6 +236,7 @@ func TestAccepted(t *testing.T) {
 	if got := said(); got != "accepted   by an\ufffdna; the learner has followed at 2026-05-10T12:00:00Z, and learns 840 rows that it had held back\n" {
 		t.Errorf("%q", got)
 	}
+	write(a)
 	rows = 0
 	write(&fact) // of a command that was given twice
 	if got := said(); !strings.HasSuffix(got, "and learns 840 rows that it had held back\n") {
