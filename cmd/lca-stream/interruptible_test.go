@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,6 +23,9 @@ import (
 // TestInterruptedFiles holds that a signal ends the commands that read rows, even while they wait for some, with exit code 2; that they say so; and that
 // they leave neither output nor temporary file.
 func TestInterruptedFiles(t *testing.T) {
+	hang := make(chan os.Signal, 1)
+	signal.Notify(hang, syscall.SIGHUP) // what nohup has had ignored, children of these tests ignore too
+	defer signal.Stop(hang)
 	dir := emFiles(t)
 	mustRun[any](t, dir, "", "replay", "--algorithm", "lca-gauss", "--passes", "1", "--input", "a.arrow", "--set", "source.features=[a, b]", "-o", "m.arrows")
 	before, err := os.ReadDir(dir)
