@@ -2,6 +2,7 @@ package learn
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -93,6 +94,36 @@ func TestIdleLearnerMakesNoModel(t *testing.T) {
 	// A model of three columns and 60 neighbours allocates more than 100 times.
 	if n := testing.AllocsPerRun(20, idle); n > 5 {
 		t.Errorf("%v allocations per second of idling: a model is made each time", n)
+	}
+}
+
+// A checkpoint without a row, as of a learner that has looked for a misspelt name, binds no features. It goes on behind the messages that were read.
+func TestMisspeltFeaturesBindNoModel(t *testing.T) {
+	w := newWorld()
+	w.topics[fixtures.Events] = nil
+	w.jsonRows(neverThere-1, 1, func(i int) string { return fmt.Sprintf(`{"a":%d,"temp":%d}`, i%7, i%5) })
+	loop, _ := w.learnLoop(t, 3, func(l *Learn) { l.Columns = []string{"a", "tmep", "c"} })
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	c, err := w.checkpoints().Peek(context.Background())
+	if err != nil || c == nil || len(c.Features) != 3 {
+		t.Fatalf("the checkpoint: %+v, %v", c, err)
+	}
+	w.jsonRows(200, 1, func(i int) string { return fmt.Sprintf(`{"a":%d,"temp":%d}`, i%7, i%5) })
+	loop, stage := w.learnLoop(t, 3, func(l *Learn) { l.Columns = []string{"a", "temp"} })
+	if err := stage.Check(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := loop.Run(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if rows := stage.learner.Info().Rows; rows == 0 || rows > 200 {
+		t.Errorf("%d rows learnt of 200", rows)
+	}
+	stage = w.learnStage(func(l *Learn) { l.Columns = []string{"a", "tmep"} })
+	if err := stage.Check(context.Background()); err == nil {
+		t.Error("features of a model with rows have changed")
 	}
 }
 

@@ -67,6 +67,11 @@ func (l *Learn) restore(c *checkpoint.Checkpoint) error {
 	if err != nil {
 		return err
 	}
+	if !minibatch.Chosen(l.Columns, c.Features) { // it has no rows
+		if c, learner, batcher, err = l.renamed(c); err != nil {
+			return err
+		}
+	}
 	if err := learner.UnmarshalBinary(c.Learner); errors.As(err, new(*online.ShapeError)) {
 		return l.otherPool(fmt.Errorf("lca.neighbours has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
 	} else if err != nil {
@@ -96,10 +101,37 @@ func (l *Learn) restore(c *checkpoint.Checkpoint) error {
 
 // continues refuses to go on from a checkpoint of other features or of another model.
 func (l *Learn) continues(c *checkpoint.Checkpoint) error {
-	if err := l.sameFeatures(c.Features); err != nil {
+	if err := l.sameFeatures(c.Features); err != nil && !l.empty(c) {
 		return err
 	}
 	return l.sameModel(c)
+}
+
+// empty reports whether no row has been learnt by a checkpoint, and none waits: a name in source.features was misspelt, as a rule.
+func (l *Learn) empty(c *checkpoint.Checkpoint) bool {
+	learner, batcher, err := l.newLearner(len(c.Features))
+	if err != nil {
+		return false
+	}
+	defer learner.Close()
+	return learner.UnmarshalBinary(c.Learner) == nil && batcher.UnmarshalBinary(c.Batcher) == nil && learner.Info().Rows == 0 && batcher.Len() == 0
+}
+
+// renamed is a checkpoint without rows, of the features that are asked for now.
+func (l *Learn) renamed(c *checkpoint.Checkpoint) (*checkpoint.Checkpoint, *online.Learner, *minibatch.Batcher, error) {
+	learner, batcher, err := l.newLearner(len(l.Columns))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	now := *c
+	now.Features = l.Columns
+	if now.Learner, err = learner.AppendBinary(nil); err != nil {
+		return nil, nil, nil, err
+	}
+	if now.Batcher, err = batcher.AppendBinary(nil); err != nil {
+		return nil, nil, nil, err
+	}
+	return &now, learner, batcher, nil
 }
 
 // sameFeatures refuses to go on from a model of other features: their number and order count.
