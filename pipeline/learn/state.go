@@ -63,22 +63,19 @@ func (l *Learn) restore(c *checkpoint.Checkpoint) error {
 	if err := l.continues(c); err != nil {
 		return err
 	}
-	learner, batcher, err := l.newLearner(len(c.Features))
+	features := c.Features
+	empty := !minibatch.Chosen(l.Columns, features) // continues allows other features where no row is learnt
+	if empty {
+		features = l.Columns
+	}
+	learner, batcher, err := l.newLearner(len(features))
 	if err != nil {
 		return err
 	}
-	if !minibatch.Chosen(l.Columns, c.Features) { // it has no rows
-		if c, learner, batcher, err = l.renamed(c); err != nil {
+	if !empty {
+		if err := l.decode(c, learner, batcher); err != nil {
 			return err
 		}
-	}
-	if err := learner.UnmarshalBinary(c.Learner); errors.As(err, new(*online.ShapeError)) {
-		return l.otherPool(fmt.Errorf("lca.neighbours has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
-	} else if err != nil {
-		return &reject.Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Remedy: "set another snapshot.model_id to learn a new model"}
-	}
-	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {
-		return &reject.Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
 	}
 	maps.Copy(l.offsets, c.Offsets) // also those of partitions that this learner does not read, because another one may read them again
 	if _, changed := l.changed(c); len(changed) > 0 {
@@ -91,11 +88,25 @@ func (l *Learn) restore(c *checkpoint.Checkpoint) error {
 	if l.learner != nil {
 		l.learner.Close()
 	}
-	l.learner, l.batcher, l.features = learner, batcher, minibatch.Features{Names: c.Features}
+	l.learner, l.batcher, l.features = learner, batcher, minibatch.Features{Names: features}
 	l.slots = c.Slots
 	l.state, l.hearing.next = *c, c.Commands
+	l.state.Features = features
 	l.state.Learner, l.state.Batcher, l.state.Offsets, l.state.Commands = nil, nil, nil, nil
 	l.note()
+	return nil
+}
+
+// decode sets a learner and its batcher to what a checkpoint holds.
+func (l *Learn) decode(c *checkpoint.Checkpoint, learner *online.Learner, batcher *minibatch.Batcher) error {
+	if err := learner.UnmarshalBinary(c.Learner); errors.As(err, new(*online.ShapeError)) {
+		return l.otherPool(fmt.Errorf("lca.neighbours has changed, and the checkpoint of model %q cannot follow: %w", l.ModelID, err))
+	} else if err != nil {
+		return &reject.Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err), Remedy: "set another snapshot.model_id to learn a new model"}
+	}
+	if err := batcher.UnmarshalBinary(c.Batcher); err != nil {
+		return &reject.Stop{Err: fmt.Errorf("checkpoint of model %q: %w", l.ModelID, err)}
+	}
 	return nil
 }
 
@@ -107,31 +118,14 @@ func (l *Learn) continues(c *checkpoint.Checkpoint) error {
 	return l.sameModel(c)
 }
 
-// empty reports whether no row has been learnt by a checkpoint, and none waits: a name in source.features was misspelt, as a rule.
+// empty reports whether a checkpoint has learnt no row, and holds none: as a rule, a name in source.features was misspelt.
 func (l *Learn) empty(c *checkpoint.Checkpoint) bool {
 	learner, batcher, err := l.newLearner(len(c.Features))
 	if err != nil {
 		return false
 	}
 	defer learner.Close()
-	return learner.UnmarshalBinary(c.Learner) == nil && batcher.UnmarshalBinary(c.Batcher) == nil && learner.Info().Rows == 0 && batcher.Len() == 0
-}
-
-// renamed is a checkpoint without rows, of the features that are asked for now.
-func (l *Learn) renamed(c *checkpoint.Checkpoint) (*checkpoint.Checkpoint, *online.Learner, *minibatch.Batcher, error) {
-	learner, batcher, err := l.newLearner(len(l.Columns))
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	now := *c
-	now.Features = l.Columns
-	if now.Learner, err = learner.AppendBinary(nil); err != nil {
-		return nil, nil, nil, err
-	}
-	if now.Batcher, err = batcher.AppendBinary(nil); err != nil {
-		return nil, nil, nil, err
-	}
-	return &now, learner, batcher, nil
+	return l.decode(c, learner, batcher) == nil && learner.Info().Rows == 0 && batcher.Len() == 0
 }
 
 // sameFeatures refuses to go on from a model of other features: their number and order count.
