@@ -243,8 +243,7 @@ func (c *Cause) Ranked(e *Evaluator, most int) []Change {
 
 // Now is Ranked of the last rows alone. The first of them is what Moved compares with from now on.
 func (c *Cause) Now(e *Evaluator, most int) []Change {
-	rows := min(c.Rows, lastRows)
-	all, _ := c.changes(e, &c.last, rows, quietOf(rows))
+	all, _ := c.lately(e)
 	all = ranked(all, most)
 	if c.first, c.other = 0, 0; len(all) > 0 {
 		c.first = uint16(all[0].Column) + 1
@@ -256,8 +255,7 @@ func (c *Cause) Now(e *Evaluator, most int) []Change {
 // changed much, as behind a fault, it is by chance that one is first. It is asked once for a row.
 func (c *Cause) Moved(e *Evaluator) bool {
 	told, most := math.Inf(-1), math.Inf(-1)
-	rows := min(c.Rows, lastRows)
-	all, changed := c.changes(e, &c.last, rows, quietOf(rows))
+	all, changed := c.lately(e)
 	for _, one := range all {
 		if most = max(most, one.Rank); one.Column+1 == int(c.first) {
 			told = one.Rank
@@ -269,6 +267,12 @@ func (c *Cause) Moved(e *Evaluator) bool {
 		c.other = 0
 	}
 	return c.other >= movedRows
+}
+
+// lately returns the changes of the last rows.
+func (c *Cause) lately(e *Evaluator) (changes []Change, changed bool) {
+	rows := min(c.Rows, lastRows)
+	return c.changes(e, &c.last, rows, quietOf(rows))
 }
 
 // quietOf is below which noise a column of a few rows has lost its life.

@@ -325,7 +325,7 @@ func TestYoungIsCalibrated(t *testing.T) {
 	}
 }
 
-// passTurns is pass of a stream in which a number of series take turns; burst is how many rows of one series come at once.
+// passTurns scores and learns a stream in which series take turns, each with burst rows at once. It returns the score and p of each row.
 func passTurns(d, n, series, burst int, seed uint64) (scores, p []float64) {
 	l, scorer, scored, seen := NewLearner(d), Scorer{}, make([]Series, series), make([]Series, series)
 	x := make([][]float64, series) // each is a stream of its own

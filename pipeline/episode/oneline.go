@@ -17,7 +17,7 @@ func OneLine(text string) string {
 	}, text)
 }
 
-// Named is how messages name a series: by its value, which may be empty text; nil is that of the rows of a partition.
+// Named returns the name of a series in messages: its value, which may be empty, or the partition for the series of all its rows (nil).
 func Named(series *string, partition int32) string {
 	switch {
 	case series == nil:

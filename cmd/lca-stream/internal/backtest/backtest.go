@@ -662,11 +662,14 @@ func (b *backtest) models() string {
 			without++
 		}
 	}
-	text := plural.Count(len(b.lanes.order)-without, "model")
-	if without > 0 {
-		text += fmt.Sprintf(" (%s of %s too few rows for one)", plural.Count(without, "value"), brief(b.columns.model)+map[bool]string{true: " has", false: " have"}[without == 1])
+	text, have := plural.Count(len(b.lanes.order)-without, "model"), "have"
+	switch without {
+	case 0:
+		return text
+	case 1:
+		have = "has"
 	}
-	return text
+	return text + fmt.Sprintf(" (%s of %s %s too few rows for one)", plural.Count(without, "value"), brief(b.columns.model), have)
 }
 
 // report says what came of it.

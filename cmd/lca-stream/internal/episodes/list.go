@@ -152,7 +152,7 @@ func more(r *episode.Record) string {
 // seriesOf names the series.
 func seriesOf(r *episode.Record, name func(string) string) string {
 	if r.Series == nil {
-		return "partition " + strconv.Itoa(int(r.Partition))
+		return episode.Named(nil, r.Partition)
 	}
 	return name(*r.Series)
 }

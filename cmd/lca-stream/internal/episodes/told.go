@@ -132,7 +132,7 @@ func (t *told) accept(partition int32, r *source.Record, a *episode.Acceptance, 
 	t.bytes += e.size()
 }
 
-// learnt is how many rows a learner has learnt that has followed.
+// learnt returns the number of rows that the learner has learnt for an acceptance, 0 until it has followed.
 func learnt(a *episode.Acceptance) int {
 	if a == nil || a.Rows == nil {
 		return 0
