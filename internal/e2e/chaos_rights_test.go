@@ -42,26 +42,38 @@ func rightsOf(t *testing.T, s *stream) (all []kafkatest.Right) {
 	return all
 }
 
+const annsPassword = "correct horse"
+
+// brokerWithRights is a broker on which a user may do what was allowed. Those of its plain listener, as `topics init` of these tests, may do everything.
+func brokerWithRights(t *testing.T) *kafkatest.Broker {
+	t.Helper()
+	return kafkatest.StartWith(t, kafkatest.Kafka41, kafkatest.Setup{
+		Listeners: []kafkatest.Listener{{Name: "USERS", Protocol: "SASL_PLAINTEXT"}},
+		Properties: append(saslOf("users", annsPassword),
+			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS"),
+	})
+}
+
+// asAnn has the programs to come log in as ann.
+func (s *stream) asAnn(b *kafkatest.Broker) {
+	s.t.Helper()
+	text, err := os.ReadFile(s.file)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	users := fmt.Sprintf("brokers: [%s], sasl: {mechanism: plain, username: ann, password: %q}", strings.Join(b.Listener("USERS"), ", "), annsPassword)
+	changed := strings.Replace(string(text), "brokers: ["+strings.Join(b.Addrs(), ", ")+"]", users, 1)
+	if err := os.WriteFile(s.file, []byte(changed), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // The rights that the documentation lists are enough, and each of them is needed: without it the
 // program stops and names the resource, at the start as under load.
 func TestChaosRights(t *testing.T) {
-	const password = "correct horse"
-	b := kafkatest.StartWith(t, kafkatest.Kafka41, kafkatest.Setup{
-		Listeners: []kafkatest.Listener{{Name: "USERS", Protocol: "SASL_PLAINTEXT"}},
-		Properties: append(saslOf("users", password),
-			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS"),
-	})
-	// topics init runs as the plain listener's user, who may do everything.
+	b := brokerWithRights(t)
 	s := newStream(t, b, "rights", settings{partitions: 2, features: sensorColumns})
-	text, err := os.ReadFile(s.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	users := fmt.Sprintf("brokers: [%s], sasl: {mechanism: plain, username: ann, password: %q}", strings.Join(b.Listener("USERS"), ", "), password)
-	text = []byte(strings.Replace(string(text), "brokers: ["+strings.Join(b.Addrs(), ", ")+"]", users, 1))
-	if err := os.WriteFile(s.file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.asAnn(b)
 	all := rightsOf(t, s)
 	b.Allow(t, "ann", all...)
 
@@ -116,12 +128,7 @@ func TestChaosRights(t *testing.T) {
 
 // With transform.recent off the program needs no right on the topic of states, and may only write to that of alarms: at the start, and when it goes on.
 func TestChaosRightsOfRowsAlone(t *testing.T) {
-	const password = "correct horse"
-	b := kafkatest.StartWith(t, kafkatest.Kafka41, kafkatest.Setup{
-		Listeners: []kafkatest.Listener{{Name: "USERS", Protocol: "SASL_PLAINTEXT"}},
-		Properties: append(saslOf("users", password),
-			"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS"),
-	})
+	b := brokerWithRights(t)
 	s := newStream(t, b, "alone", settings{partitions: 2, features: sensorColumns, budget: "1/day", series: `key, recent: "off"`})
 	all := slices.DeleteFunc(rightsOf(t, s), func(r kafkatest.Right) bool { return r.Name == s.topic("out-state") })
 	writes := all[slices.IndexFunc(all, func(r kafkatest.Right) bool {
@@ -129,15 +136,7 @@ func TestChaosRightsOfRowsAlone(t *testing.T) {
 	})]
 	writes.Name = s.topic("alarms")
 	b.Allow(t, "ann", append(all, writes)...)
-	text, err := os.ReadFile(s.file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	as := fmt.Sprintf("brokers: [%s], sasl: {mechanism: plain, username: ann, password: %q}", strings.Join(b.Listener("USERS"), ", "), password)
-	text = []byte(strings.Replace(string(text), "brokers: ["+strings.Join(b.Addrs(), ", ")+"]", as, 1))
-	if err := os.WriteFile(s.file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	s.asAnn(b)
 	var p *program
 	sum := int64(0)
 	for seed := range 2 {

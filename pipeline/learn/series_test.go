@@ -90,18 +90,24 @@ func seriesStream(by modelkey.By) (msgs []source.Message, rows []seriesRow) {
 	return msgs, rows
 }
 
+// seriesLearner is a learner of the columns a and b that publishes nothing by itself.
+func seriesLearner(by modelkey.By, minibatch int, invalid reject.OnInvalid) *Learn {
+	c := online.DefaultConfig(1)
+	c.Minibatch, c.Neighbours = minibatch, 300
+	return &Learn{LearnConfig: LearnConfig{
+		ModelID: "m", Columns: []string{"a", "b"}, Learner: c, Series: by, OnInvalid: invalid, Keep: 1, SnapshotRows: 1 << 62,
+		Checkpoints: new(checkpoint.Checkpoints), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
+	}}
+}
+
 // Minibatches that are skipped move their series on: the last rows of those that are learnt are the ones that were there.
 func TestSkippedRowsMoveTheirSeries(t *testing.T) {
 	t.Parallel()
 	const minibatch = 50
 	by := modelkey.By{Place: modelkey.Key}
 	msgs, rows := seriesStream(by)
-	c := online.DefaultConfig(1)
-	c.Minibatch, c.Neighbours = minibatch, 300
-	l := &Learn{LearnConfig: LearnConfig{
-		ModelID: "m", Columns: []string{"a", "b"}, Learner: c, Series: by, OnInvalid: reject.ImputeRow, Keep: 1, SnapshotRows: 1 << 62, LearnOneIn: 3,
-		Checkpoints: new(checkpoint.Checkpoints), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
-	}}
+	l := seriesLearner(by, minibatch, reject.ImputeRow)
+	l.LearnOneIn = 3
 	l.reset(source.Offsets{})
 	for i := range msgs {
 		if err := l.message(t.Context(), &msgs[i]); err != nil {
@@ -160,12 +166,8 @@ func TestNormalRowsAreLearnt(t *testing.T) {
 	}
 	var evaluators []*recent.Evaluator
 	for _, normal := range []bool{false, true} {
-		c := online.DefaultConfig(1)
-		c.Minibatch, c.Neighbours = minibatch, 300
-		l := &Learn{LearnConfig: LearnConfig{
-			ModelID: "m", Columns: []string{"a", "b"}, Learner: c, Keep: 1, SnapshotRows: 1 << 62, Normal: normal,
-			Checkpoints: new(checkpoint.Checkpoints), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
-		}}
+		l := seriesLearner(modelkey.By{}, minibatch, reject.NullRow)
+		l.Normal = normal
 		l.reset(source.Offsets{})
 		for i := range msgs {
 			if err := l.message(t.Context(), &msgs[i]); err != nil {
@@ -203,14 +205,7 @@ func TestSeriesOfALearner(t *testing.T) {
 				t.Fatal(err)
 			}
 			msgs, rows := seriesStream(by)
-			stage := func() *Learn {
-				c := online.DefaultConfig(1)
-				c.Minibatch, c.Neighbours = minibatch, 300
-				return &Learn{LearnConfig: LearnConfig{
-					ModelID: "m", Columns: []string{"a", "b"}, Learner: c, Series: by, OnInvalid: invalid, Keep: 1, SnapshotRows: 1 << 62,
-					Checkpoints: new(checkpoint.Checkpoints), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
-				}}
-			}
+			stage := func() *Learn { return seriesLearner(by, minibatch, invalid) }
 			learn := func(batch int, restarts bool) (*Learn, []byte) {
 				l := stage()
 				l.reset(source.Offsets{})
@@ -290,12 +285,7 @@ func TestSeriesOfMessagesSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		stage := func() *Learn {
-			c := online.DefaultConfig(1)
-			c.Minibatch, c.Neighbours = 1, 300 // every row is learnt at once
-			l := &Learn{LearnConfig: LearnConfig{
-				ModelID: "m", Columns: []string{"a", "b"}, Learner: c, Series: by, OnInvalid: reject.RejectRow, Keep: 1, SnapshotRows: 1 << 62,
-				Checkpoints: new(checkpoint.Checkpoints), Stats: stats.NewStats(), Log: fixtures.Quiet(), Now: time.Now,
-			}}
+			l := seriesLearner(by, 1, reject.RejectRow) // every row is learnt at once
 			l.reset(source.Offsets{})
 			return l
 		}

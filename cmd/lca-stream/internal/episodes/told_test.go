@@ -203,6 +203,13 @@ before: the mean of the series when the episode opened; now: that of its rows; o
 	}
 }
 
+// followed is the fact that a learner writes for a command.
+func followed(command *episode.Acceptance, rows int) *episode.Acceptance {
+	fact := *command
+	fact.Type, fact.Command, fact.At, fact.Rows = episode.AcceptFact, &episode.Position{Partition: 1, Offset: 2}, map[int32]int64{0: 17}, &rows
+	return &fact
+}
+
 // An episode that was accepted says by whom, whether the learner has followed, and what it learns; whatever else is told of it later.
 func TestAccepted(t *testing.T) {
 	w := topic{t: t, told: told{room: room}}
@@ -228,21 +235,19 @@ func TestAccepted(t *testing.T) {
 	if got := said(); got != "accepted   by an\ufffdna at 2026-05-10T12:00:00Z; the learner has not followed yet\n" {
 		t.Errorf("%q", got)
 	}
-	rows := 840
-	fact := *a
-	fact.Type, fact.Command, fact.At, fact.Rows = episode.AcceptFact, &episode.Position{Partition: 1, Offset: 2}, map[int32]int64{0: 17}, &rows
-	write(&fact)
+	fact := followed(a, 840)
+	write(fact)
 	w.write(1, time.Hour, "m/1/~/7.0", episode.Closed, 1)
 	if got := said(); got != "accepted   by an\ufffdna; the learner has followed at 2026-05-10T12:00:00Z, and learns 840 rows that it had held back\n" {
 		t.Errorf("%q", got)
 	}
 	write(a)
-	rows = 0
-	write(&fact) // of a command that was given twice
+	*fact.Rows = 0
+	write(fact) // of a command that was given twice
 	if got := said(); !strings.HasSuffix(got, "and learns 840 rows that it had held back\n") {
 		t.Errorf("said again: %q", got)
 	}
-	if got := acceptance(r, &fact); got != "accepted   by an\ufffdna; the learner has followed at 2026-05-10T12:00:00Z, and had held back none of its rows that are not learnt already, or not kept any more\n" {
+	if got := acceptance(r, fact); got != "accepted   by an\ufffdna; the learner has followed at 2026-05-10T12:00:00Z, and had held back none of its rows that are not learnt already, or not kept any more\n" {
 		t.Errorf("%q", got)
 	}
 	if some, notes := w.shown("alarms", true, now); len(some) != 1 || notes != "" || w.others != 0 {
@@ -294,12 +299,6 @@ func TestAcceptedAndCompacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.ModelID, r.Group, r.Topic, r.Partition, r.From.Offset, r.To.Offset, r.Rows = "m", "g", "events", 1, 7, 9, 840
-	rows := 149
-	fact := func(a *episode.Acceptance) *episode.Acceptance {
-		fact := *a
-		fact.Type, fact.Command, fact.At, fact.Rows = episode.AcceptFact, &episode.Position{Partition: 1, Offset: 2}, map[int32]int64{0: 17}, &rows
-		return &fact
-	}
 	open := command(r, "anna", now)
 	r.Type = episode.Closed
 	closed := command(r, "anna", now)
@@ -309,9 +308,9 @@ func TestAcceptedAndCompacted(t *testing.T) {
 		ended            bool
 	}{
 		{open, "open ", "the learner has not followed yet", false},
-		{fact(open), "open ", "and learns 149 rows", false},
+		{followed(open, 149), "open ", "and learns 149 rows", false},
 		{closed, "closed ", "the learner has not followed yet", true},
-		{fact(closed), "closed ", "and learns 149 rows", true},
+		{followed(closed, 149), "closed ", "and learns 149 rows", true},
 	} {
 		w := topic{t: t, told: told{room: room}}
 		value, err := json.Marshal(c.a)
