@@ -26,8 +26,10 @@
 // # What is learnt
 //
 // The moments of z and of x′ have a half-life of 70,000 rows. Rows that come before Settle have equal weights; thereafter a row has the weight
-// min(1, 3d/T²)², so that a fault is hardly learnt while it lasts, and hides no other like it. Far rows of a run of high scores that goes on and on are
-// not learnt at all, not even before Settle unless all is said to be Normal, and their scores are not counted: a fault of 60,000 rows is as unusual at its end as it was when it began. Far is T² > 30 d: lesser faults are learnt slowly. Their covariances are shrunk towards the sphere, in units of s: by 0.002,
+// min(1, 3d/T²)², so that a fault is hardly learnt while it lasts, and hides no other like it. Of a run of high scores that has gone on for 60 rows, those with
+// T² > 30 d are not learnt at all, not even before Settle unless all is said to be Normal; and after it none are, if the run has got as high as one in a hundred of
+// the stream's own would. Nor are their scores counted: a fault of 60,000 rows is as unusual at its end as it was when it began. What lasts for three
+// times as long as all rows before is what the stream is. Their covariances are shrunk towards the sphere, in units of s: by 0.002,
 // and where rows are few for the width by what Ledoit and Wolf (2004) give for Gaussian rows.
 //
 // Evaluators are frozen after 32 and 64 rows, for the learner alone, LeastRows, which is the first that is fit for use, 128, 256, 512, and then every 1000 rows. Of the scores that they gave to

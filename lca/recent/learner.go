@@ -34,7 +34,7 @@ const (
 
 	mostAfter = 1000 // rows learnt, from which on the highest peak says how high they go
 	heldAfter = 1000 // rows learnt, from which on runs are held
-	heldFar   = 10   // T²/3d, above which rows of a run that is held are not learnt at all: with however little weight, enough of them are
+	heldFar   = 10   // T²/3d, above which rows of a run that is held are not learnt at all, and have a weight before Settle, too
 )
 
 // Learner learns evaluators from the rows of a stream. What it learns depends on the rows, their series and their order, and on where minibatches
@@ -51,6 +51,7 @@ type Learner struct {
 	peaks   peaks
 	start   float64 // of runs of scores, by the newest evaluator
 	held    float64 // level of runs that are held, by the newest evaluator
+	left    float64 // … whose rows are not learnt however near they are
 	newest  *Evaluator
 	scorer  Scorer
 
@@ -204,18 +205,21 @@ func (l *Learner) judge(series []*Series) {
 			continue
 		}
 		first = append(first, logShare(t, d))
-		share, far, held := t/float64(d), false, false
+		share, far, leave := t/float64(d), false, false
 		if c.counts[i] > FirstRows && e.charted() {
 			share = l.charted[i] / float64(3*d)
 			score := together(l.charted[i], l.spread[i], d)
-			if l.start > leastScore {
+			counted := l.start > leastScore
+			if counted {
 				l.peaks.follow(&series[i].run, score, l.start)
 			}
 			if l.learnt >= heldAfter {
 				series[i].hold.follow(score, l.held, e)
 			}
 			far = share > heldFar && l.learnt >= heldAfter && (l.settled || !l.normal)
-			if held = far && series[i].run.held(l.learnt); held {
+			strange := l.settled && series[i].hold.Open && series[i].run.peak+leastScore > l.left
+			leave = (far || strange) && counted && series[i].run.held(l.learnt)
+			if leave {
 				l.peaks.withdraw(&series[i].run)
 			} else {
 				others = append(others, score)
@@ -223,7 +227,7 @@ func (l *Learner) judge(series []*Series) {
 		}
 		l.holds = append(l.holds, series[i].hold.Open)
 		switch {
-		case held:
+		case leave:
 			l.weights[i] = 0
 		case share > 1 && (l.settled || far):
 			l.weights[i] = 1 / (share * share)
@@ -263,7 +267,8 @@ func (l *Learner) Settle() {
 
 // use makes an evaluator the newest.
 func (l *Learner) use(e *Evaluator) {
-	l.newest, l.start, l.held = e, e.Scores.runStart(), e.Tail.held()
+	l.newest, l.start = e, e.Scores.runStart()
+	l.held, l.left = e.Tail.reachedBy(heldShare), e.Tail.reachedBy(leftShare)
 }
 
 // freeze makes the evaluator of what has been learnt.

@@ -18,8 +18,9 @@ const (
 	censored   = 0.25 // of the peaks, the highest, count as if they were all as high as the least of them
 
 	heldShare = 0.125 // of the peaks: the highest may be none that the stream makes by itself
+	leftShare = 0.01  // … whose rows are not learnt, once settled, near as they may be: with however little weight, enough of them are
 
-	// Far rows of a run that goes on for more than heldFrom rows are none that the stream makes by itself, until it has gone on for heldReach rows.
+	// Far rows of a run of more than heldFrom rows, and near ones of such a high one, are none that the stream makes by itself, until it has gone on for heldReach rows.
 	heldFrom  = 60
 	heldReach = peaksReach
 )
@@ -77,15 +78,16 @@ func (t Tail) beyond(h float64) float64 {
 	return t.Share*math.Pow(1+over/(m*t.Light), -m) + (1-t.Share)*math.Pow(1+(h-t.Above)/(m*t.Heavy), -m)
 }
 
-// held is the peak from which on a run may be none that the stream makes by itself. Where rows alone are known, it is where levels are at least: what opens an episode is held.
-func (t Tail) held() float64 {
+// reachedBy is the peak that the share of the runs gets to that the stream makes by itself. Where rows alone are known, it is where levels are at least: what
+// opens an episode is held.
+func (t Tail) reachedBy(share float64) float64 {
 	switch {
 	case t.Most == 0:
 		return math.Inf(1)
 	case t.Peaks < 2:
 		return t.Above + t.Most + t.Heavy
 	}
-	level, _ := t.Level(heldShare * t.Peaks / t.Rows)
+	level, _ := t.Level(share * t.Peaks / t.Rows)
 	return level
 }
 
@@ -161,12 +163,13 @@ func (p *peaks) raise(r *run, height float64) {
 	}
 }
 
-// withdraw takes a run off the peaks until it is over: it may be none that the stream makes by itself.
+// withdraw takes a row of a run that was followed last off the peaks, and the run until it is over: it is none that the stream makes by itself.
 func (p *peaks) withdraw(r *run) {
 	if i := p.find(r); i >= 0 {
 		p.kept = slices.Delete(p.kept, i, i+1)
 	}
 	r.at = 0
+	p.judged-- // nor is its row one that the others came in: they must not be forgotten while it lasts
 }
 
 // find returns where the peak of a run is; -1: it is not there, or of another run that was counted by another learner.
