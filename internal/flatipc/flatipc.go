@@ -190,7 +190,10 @@ func within(message, b []byte) (s span, ok bool) {
 // alignment is the multiple of bytes at which the Arrow library begins each buffer.
 const alignment = 8
 
-// Written returns the layout of a message that the Arrow library wrote with these buffers, of which the first begins
+// endBytes are those of the end of the stream.
+const endBytes = 8
+
+// Written returns the layout of a message that the Arrow library wrote with these buffers and no others, of which the first begins
 // at body; nil unless putting the buffers back gives the message again, byte for byte.
 func Written(message []byte, body int, buffers [][]byte) *Layout {
 	l := &Layout{size: len(message)}
@@ -204,6 +207,9 @@ func Written(message []byte, body int, buffers [][]byte) *Layout {
 		if at += len(b) + -len(b)&(alignment-1); at > len(message) {
 			return nil
 		}
+	}
+	if at+endBytes != len(message) { // where all are zeros they would be found in other places, too
+		return nil
 	}
 	if !l.cut(message) || !bytes.Equal(l.Append(nil, buffers), message) {
 		return nil

@@ -145,6 +145,14 @@ func TestWhatIsNotFlat(t *testing.T) {
 	if flatipc.Written(message, 8, [][]byte{make([]byte, 20)}) != nil || flatipc.Written(message, 8, [][]byte{make([]byte, len(message))}) != nil {
 		t.Error("a layout from which another message is written")
 	}
+	body := len(message) - 8 - 24 // 5·4 bytes, padded
+	clear(message[body : body+24])
+	if flatipc.Written(message, body, [][]byte{nil, make([]byte, 12)}) != nil {
+		t.Error("zeros are found where other zeros are")
+	}
+	if flatipc.Written(message, body, [][]byte{nil, make([]byte, 20)}) == nil {
+		t.Error("zeros are not found where they are")
+	}
 }
 
 // The newest sixteen layouts are known, and none after Forget.

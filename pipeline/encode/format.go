@@ -268,6 +268,9 @@ func (o *Output) Pieces(dst [][]byte, rec arrow.Record, w *Whitened) (pieces [][
 	return l.Pieces(dst, o.parts), true
 }
 
+// bitmapOfNulls is what the Arrow library fills the bitmap of a column up to, to a multiple of it, if all of its values are null; others it writes as they are.
+const bitmapOfNulls = 64
+
 // plain collects the buffers of a message in the order of the format. It is false for a message that is not flat.
 func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
 	if w.Y == nil || o.config.P && w.P == nil || o.config.Recent && (w.Recent == nil || w.NoRecent != nil || hasNaN(w.RecentP)) || o.config.Why > 0 || o.config.Models || w.Episode != nil || !allValid(w.Invalid) {
@@ -302,11 +305,11 @@ func (o *Output) plain(rec arrow.Record, w *Whitened) bool {
 	}
 	if o.config.Episode { // all rows are null: no bit is set, and no text has a byte
 		n := int(rec.NumRows())
-		ends := arrow.Int32SizeBytes * (n + 1)
-		if len(o.noEpisodes) < ends {
-			o.noEpisodes = make([]byte, ends) // never written to
+		bits, ends := (bitmapBytes(n)+bitmapOfNulls-1)/bitmapOfNulls*bitmapOfNulls, arrow.Int32SizeBytes*(n+1)
+		if len(o.noEpisodes) < max(bits, ends) {
+			o.noEpisodes = make([]byte, max(bits, ends)) // never written to
 		}
-		o.parts = append(o.parts, o.noEpisodes[:bitmapBytes(n)], o.noEpisodes[:ends], nil)
+		o.parts = append(o.parts, o.noEpisodes[:bits], o.noEpisodes[:ends], nil)
 	}
 	if o.config.Imputed {
 		o.parts = append(o.parts, nil, arrow.Int16Traits.CastToBytes(o.imputed(w, int(rec.NumRows()))))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -299,11 +300,14 @@ func TestOutputOfTexts(t *testing.T) {
 
 // Messages without an episode are copied together, and are those of the Arrow library, whatever came before.
 func TestOutputOfEpisodes(t *testing.T) {
-	config := OutputConfig{Score: true, P: true, Episode: true}
+	config := OutputConfig{Score: true, P: true, Episode: true, Imputed: true}
 	used, none := NewOutput(config), 0
 	for i, n := range []int{1, 1, 9, 9, 1, 9, 64, 9, 0, 64, 64, 1} {
 		in := jsonRecord(t, arrow.PrimitiveTypes.Float32, "a", "["+strings.TrimSuffix(strings.Repeat("1,", n), ",")+"]")
 		w := &Whitened{K: 1, Y: make([]float32, n), Score: make([]float32, n), P: make([]float32, n), Invalid: make([]minibatch.Reason, n)}
+		if i > 4 { // zeros before: they look the same wherever they lie in a message
+			w.Imputed = slices.Repeat([]int16{3}, n)
+		}
 		if i%4 == 2 {
 			w.Episode = make([]string, n)
 			w.Episode[n/2] = "m/0/~/1.0"

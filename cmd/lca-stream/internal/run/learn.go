@@ -391,7 +391,7 @@ func (l *learnSource) open(ctx context.Context, start, end source.Offsets) (pipe
 func (l *learnSource) live(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 	k := l.template
 	k.Start, k.Epochs = start, l.epochs(start)
-	src, err := l.system.Reader(ctx, k, l.system.FeaturesOnly())
+	src, err := l.system.Reader(ctx, k, system.WithValues(l.system.FeaturesOnly(), l.system.Config.Series()))
 	if err != nil {
 		return nil, err
 	}
