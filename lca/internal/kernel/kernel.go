@@ -361,6 +361,8 @@ type workspace[T Float] struct {
 	copied       []int // slots of the near copies of the last row that was looked at
 	copiedLogits []T   // their logits
 
+	kind []int32 // of the points: those of one number other than 0 have the same coordinates
+
 	// Its dense rows, which use all of their weights. They move up to the top of logits.
 	dense   []int        // their indices in the minibatch
 	factors []factors[T] // of their weights

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"unsafe"
@@ -105,15 +106,12 @@ func NormSquared[T Float](x []T) float64 {
 	return (s[0] + s[2]) + (s[1] + s[3])
 }
 
-// equal reports whether two neighbours have the same coordinates.
+// equal reports whether two neighbours have the same coordinates, bit by bit: 0 and −0 are two.
 func (p *Neighbours[T]) equal(i, j int) bool {
 	w := panelWidth[T]()
 	for c := 0; c < p.dim; c += w {
-		a, b := p.coords[c*p.n+i*w:][:min(w, p.dim-c)], p.coords[c*p.n+j*w:]
-		for k, v := range a {
-			if v != b[k] {
-				return false
-			}
+		if !bytes.Equal(bytesOf(p.coords[c*p.n+i*w:][:w]), bytesOf(p.coords[c*p.n+j*w:][:w])) {
+			return false
 		}
 	}
 	return true

@@ -127,6 +127,9 @@ func (s *Scratch[T]) responsibilities() {
 	s.copies = grow(s.copies, blocks)
 	s.origin = grow(s.origin, p.parzen)
 	clear(s.origin)
+	for i := range s.spaces {
+		s.spaces[i].kind = s.spaces[i].kind[:0]
+	}
 	s.run(blocks, phaseUpdate)
 
 	clear(s.weight)
@@ -390,16 +393,37 @@ func (s *Scratch[T]) excludeCopies(w *workspace[T], row, q []T, norm float64, to
 	}
 	last := -1 // the last copy: in discrete data many neighbours are equal to it, which is told sooner
 	for j := 0; ; j++ {
-		if j += s.f.findGE(row[j:], least); j >= p.n {
-			return copies
+		if j == p.n || !(row[j] >= least) { // where there are copies at all, the next point is often one, too
+			if j += s.f.findGE(row[j:], least); j >= p.n {
+				return copies
+			}
 		}
-		if last >= 0 && p.equal(last, j) || p.distance(s.f, q, j, p.dim, limit) < limit {
+		if last >= 0 && w.same(p, last, j) || p.distance(s.f, q, j, p.dim, limit) < limit {
 			s.keepCopy(w, j, row[j])
 			row[j] = T(math.Inf(-1))
 			copies++
 			last = j
 		}
 	}
+}
+
+// same reports whether two points have the same coordinates. Where many have, they are compared once, and not again for each row.
+func (w *workspace[T]) same(p *Neighbours[T], i, j int) bool {
+	if len(w.kind) != p.n {
+		w.kind = grow(w.kind, p.n)
+		clear(w.kind)
+	}
+	if w.kind[i] != 0 && w.kind[i] == w.kind[j] {
+		return true
+	}
+	if !p.equal(i, j) {
+		return false
+	}
+	if w.kind[i] == 0 {
+		w.kind[i] = int32(i) + 1
+	}
+	w.kind[j] = w.kind[i]
+	return true
 }
 
 // keepCopy remembers the logit of a near copy, where those of an atom count.
