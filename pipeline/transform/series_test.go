@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -636,5 +637,16 @@ func TestMessagesAreOneLine(t *testing.T) {
 		if got, want := said(&r), who+": vib\ufffdx went up at offset 0, row 0, closed after 2 rows ()"; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// docs/wire-format.md names the format of states.
+func TestPageNamesTheFormatOfStates(t *testing.T) {
+	page, err := os.ReadFile("../../docs/wire-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if says := "`" + HeaderStateFormat + "` (" + stateFormat + ", the format)"; !strings.Contains(string(page), says) {
+		t.Errorf("the page does not say %s", says)
 	}
 }
