@@ -3,13 +3,10 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-
-	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lca-stream/lca-stream/internal/kafkatest"
 )
@@ -19,18 +16,11 @@ func TestLearnerReadsTheColumnOfSeries(t *testing.T) {
 	t.Parallel()
 	const rows = 300
 	s := newStream(t, kafkatest.Shared(t, kafkatest.Kafka41), "seriescolumn", settings{partitions: 1, features: "[a, b]", series: "column:machine"})
-	cl, err := kgo.NewClient(kgo.SeedBrokers(s.Addrs()...), kgo.DefaultProduceTopic(s.topic("in")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cl.Close()
-	var all []*kgo.Record
+	var values [][]byte
 	for i := range rows {
-		all = append(all, &kgo.Record{Value: fmt.Appendf(nil, `{"a": %d, "b": %d, "machine": "m%d"}`, i*i%17, i*i%23, i%2)})
+		values = append(values, fmt.Appendf(nil, `{"a": %d, "b": %d, "machine": "m%d"}`, i*i%17, i*i%23, i%2))
 	}
-	if err := cl.ProduceSync(context.Background(), all...).FirstErr(); err != nil {
-		t.Fatal(err)
-	}
+	s.produce(values)
 	learner := s.program("learn")
 	s.await(s.name+".learn", rows, learner)
 	learner.stop()

@@ -291,7 +291,7 @@ func (l *keyedLearners) claim(ctx context.Context, k pipeline.Sink) error {
 
 // open opens one partition's learner, in the order of a takeover.
 func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim source.Claim) (*pipeline.Loop, error) {
-	c, parts := l.System.Config, []source.Partition{p}
+	parts := []source.Partition{p}
 	positions := l.KeyedPositions(p.ID)
 	takeover := &pipeline.Takeover{
 		Fence: func(ctx context.Context) (pipeline.Sink, error) {
@@ -306,7 +306,7 @@ func (l *keyedLearners) open(ctx context.Context, p source.Partition, claim sour
 			src, err := l.Reader(ctx, source.KafkaConfig{
 				Start: start, Epochs: positions.Epochs(start), TopicIDs: positions.TopicIDs(), Claim: claim, GatherBytes: keyedGather,
 				IdleWait: learnIdle, OnGap: l.LearnerGaps(positions, !l.alone).Pass,
-			}, system.WithValues(l.FeaturesOnly(), c.Series()))
+			}, l.Needed())
 			if err != nil {
 				return nil, err
 			}
@@ -391,7 +391,7 @@ func (l *learnSource) open(ctx context.Context, start, end source.Offsets) (pipe
 func (l *learnSource) live(ctx context.Context, start source.Offsets) (pipeline.Source, error) {
 	k := l.template
 	k.Start, k.Epochs = start, l.epochs(start)
-	src, err := l.system.Reader(ctx, k, system.WithValues(l.system.FeaturesOnly(), l.system.Config.Series()))
+	src, err := l.system.Reader(ctx, k, l.system.Needed())
 	if err != nil {
 		return nil, err
 	}

@@ -265,14 +265,14 @@ func (o *transforms) batches() (bytes, parts int) {
 // A column with a name of ours is asked for in any case, because such an input is set aside; so all are, where these names are not known
 // because the only feature may be a list of any length.
 func (s *whitening) whitened() format.Config {
-	needed, output := s.FeaturesOnly(), system.OutputOf(s.Config)
+	needed, output, features := s.Needed(), system.OutputOf(s.Config), len(s.Config.Source.Features)
 	if needed.Only && output.Passthrough {
 		needed.OnlyOf = output.Format.Copied()
-		if needed.Only = len(needed.OnlyOf) > 0 && (len(needed.Columns) > 1 || output.Layout != encode.LayoutColumns); needed.Only {
-			needed.Also = output.Names(len(needed.Columns))
+		if needed.Only = len(needed.OnlyOf) > 0 && (features > 1 || output.Layout != encode.LayoutColumns); needed.Only {
+			needed.Also = output.Names(features)
 		}
 	}
-	return system.WithValues(needed, s.Config.Series())
+	return needed
 }
 
 func (s *whitening) transformConfig(ctx context.Context) (transform.TransformConfig, error) {

@@ -197,16 +197,12 @@ const LearnGather = 64 << 10
 // patience is how long brokers may be away: a process that gave up would only be started again.
 const patience = 10 * 365 * 24 * time.Hour
 
-// FeaturesOnly asks for nothing but the features. Where none are named, the first values decide, so that all is needed.
-func (s *Topics) FeaturesOnly() format.Config {
+// Needed asks for nothing but the features and the column that says whose a row is. Where no feature is named, the first values decide, so that all is needed.
+func (s *Topics) Needed() format.Config {
 	names := s.Config.Source.Features
-	return format.Config{Columns: names, Only: len(names) > 0}
-}
-
-// WithValues asks for the column that says which model a row belongs to, too.
-func WithValues(needed format.Config, by modelkey.By) format.Config {
-	if by.Place == modelkey.Column {
-		needed.Columns = append(slices.Clone(needed.Columns), by.Name)
+	needed := format.Config{Columns: names, Only: len(names) > 0}
+	if by := s.Config.Series(); by.Place == modelkey.Column {
+		needed.Columns = append(slices.Clone(names), by.Name)
 	}
 	return needed
 }
@@ -254,7 +250,7 @@ func (s *Topics) Merged(ctx context.Context, k source.KafkaConfig, from, to sour
 	readers, each := map[source.Partition]pipeline.Source{}, []*source.Kafka{}
 	for p, start := range from {
 		k.Start, k.End = source.Offsets{p: start}, source.Offsets{p: to[p]}
-		r, err := s.Reader(ctx, k, WithValues(s.FeaturesOnly(), s.Config.Series()))
+		r, err := s.Reader(ctx, k, s.Needed())
 		if err != nil {
 			return nil, nil, errors.Join(err, pipeline.NewMerge(readers).Close())
 		}
