@@ -42,7 +42,7 @@ moved (no point adjustment). CPU is of all rows, learnt and scored, on one core.
 medians and standard deviations; "learning" goes on with the test rows. T² is Hotelling's, by the covariance of Ledoit and Wolf, of a row or of
 exponentially weighted means (MEWMA): r = .05, or the row, .1 and .02 together. "Two memories" are the latter under one that forgets in 70,000 rows and is
 held during a fault, and one in 14,000. Forests and trees are scikit-learn's, River's and krcf's. Our
-rows are of one build, 9d978a0c; what they cost is of build 41c728aa, when the machine was quiet.
+series are of build 78b5b1c3, our tables of 9d978a0c; what they cost is of build 41c728aa, when the machine was quiet.
 
 {table}
 
@@ -123,7 +123,7 @@ not kept, by the code of scores and episodes alone, which gave what `backtest` g
 | more of it where rows are few | +0.001 ± 0.001 | 145 | 80 | 2.4 % | stays: without a normal stretch −0.006 ± 0.001 |
 | far rows of long runs not learnt | +0.000 ± 0.000 | 143 | 81 | 1.0 % | stays: a fault of 60,000 rows is one episode (`TestLongFaultIsOneEpisode`) |
 | near ones of a settled stream's neither, if the run gets as high as one in a hundred | +0.000 ± 0.000 | 148 (with it 148) | 93 (89) | | stays: a fault of 2 standard deviations is one episode (`TestLongFaultIsOneEpisode`); one in eight: a level that wanders for good stays unusual (2 to 38 % of its rows) |
-| … and yet the run's peak counts when it is over (never) | 0 | 151 (148) | 139 (89) | | stays: smap's own events are told time and again; but of a fault that comes back 20 times 3 to 20 are told, and would all be |
+| … and yet the run's peak counts when it is over (never) | 0 | 151 (148) | 139 (89) | | stays: smap's own events are told time and again; but of a fault that comes back 20 times 3 to 20 are told, and most would be |
 | … only after 60 rows (at once) | +0.000 ± 0.000 | 147 | 80 | 4.4 % | stays: p |
 | … only where the run's peak is high | +0.001 ± 0.000 | 147 | 81 | 2.3 % | deleted |
 | … not in a declared normal stretch | −0.037 ± 0.016 | 149 | 89 | | new |

@@ -166,7 +166,7 @@ func TestSeriesThatBeginTogether(t *testing.T) {
 	}
 }
 
-// A fault of 60,000 rows is one episode, which is open to its end and closed soon after it, however slight it is: none of it is learnt once it has been seen.
+// A fault of 60,000 rows is one episode, which is open to its end and closed soon after it, though it is slight: its rows are not learnt once it has been seen.
 func TestLongFaultIsOneEpisode(t *testing.T) {
 	const d, begin, rows, after = 8, 20_000, 60_000, 300
 	faults := map[string]func(row, was []float64, sd float64){
