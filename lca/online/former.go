@@ -1,8 +1,6 @@
 package online
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -210,59 +208,52 @@ func (l *Learner) findFirstSplit(parzen int) error {
 	return l.findSplit(parzen)
 }
 
-// write appends the former regimes. Their metrics follow from the rest, and are found again by read.
-func (f *formers) write(w *state.Writer) {
-	w.U64(f.turned)
-	w.Count(len(f.regimes))
-	for i := range f.regimes {
-		r := &f.regimes[i]
-		w.U64(r.since)
-		r.settings.write(w)
-		writeChoice(w, r.chosen)
-		r.pool.Write(w)
-		r.moments.write(w)
-		w.Floats(r.cl)
-		w.Count(r.metric.parzen)
-		r.drift.write(w)
-		r.aligned.write(w)
-		r.gap.Write(w)
-		r.gate.write(w)
-		writeEvaluator(w, r.evaluator)
-	}
-}
-
-// readFormers reads the former regimes, each in the place of the current one, which must have been read.
-func (l *Learner) readFormers(r *reader) {
+// formerFields passes the former regimes. Their metrics follow from the rest, and are found again when they are read, each in the place of the current regime, which
+// must have been read.
+func (l *Learner) formerFields(f *state.Fields) {
 	current, d := former{l.regime, l.counts.Since}, l.cfg.Dim
-	l.former.turned = r.U64()
-	if r.version == secondVersion { // whether the last one was left for the current one, when that began, and whether the last one was brief
-		_, _, _ = r.Flag(), r.U64(), r.Flag()
+	f.U64(&l.former.turned)
+	if f.Version == state.SecondEdition { // whether the last one was left for the current one, when that began, and whether the last one was brief
+		var left, brief bool
+		var began uint64
+		f.Flag(&left)
+		f.U64(&began)
+		f.Flag(&brief)
 	}
-	for n := r.Count(8 * d * d); r.Err == nil && len(l.former.regimes) < n; {
-		l.counts.Since = r.U64()
-		l.regime = emptyRegime(l.cfg)
-		l.restore(readRecipe(r))
-		l.chosen = readChoice(r)
-		l.pool.Read(&r.Reader, !r.first())
-		l.moments.read(r)
-		l.cl = r.Sized("C_L", d*d)
-		parzen := int(r.U64())
-		l.drift.read(r, d)
-		l.aligned.read(r, d)
-		l.gap.Read(&r.Reader, d)
-		l.gate.read(r)
-		if r.version > secondVersion {
-			l.evaluator = readEvaluator(r, d)
+	state.List(f, &l.former.regimes, 8*d*d, func(r *former) {
+		if !f.Reads() {
+			r.fields(f, d, &r.metric.parzen)
+			return
 		}
-		switch {
-		case r.Err != nil:
-		case l.pool.Len() == 0 || parzen < 0 || parzen > d:
-			r.Err = fmt.Errorf("a former metric with %d neighbours and d_P = %d", l.pool.Len(), parzen)
-		case l.findFirstSplit(parzen) != nil:
-			r.Err = errors.New("a former C_L that is not positive definite")
+		parzen := 0
+		r.regime = emptyRegime(l.cfg)
+		r.fields(f, d, &parzen)
+		f.Check(r.pool.Len() > 0 && parzen >= 0 && parzen <= d, "a former metric with %d neighbours and d_P = %d", r.pool.Len(), parzen)
+		if f.R.Err != nil {
+			return
 		}
-		l.former.regimes = append(l.former.regimes, former{l.regime, l.counts.Since})
-	}
+		l.regime, l.counts.Since = r.regime, r.since
+		l.restore(r.settings)
+		f.Check(l.findFirstSplit(parzen) == nil, "a former C_L that is not positive definite")
+		r.regime = l.regime
+	})
 	l.setRegime(current.regime)
 	l.counts.Since = current.since
+}
+
+func (r *former) fields(f *state.Fields, d int, parzen *int) {
+	f.U64(&r.since)
+	r.settings.fields(f)
+	choiceFields(f, &r.chosen)
+	r.pool.Fields(f)
+	r.moments.fields(f)
+	f.Sized("C_L", &r.cl, d*d)
+	state.Numbers(f, parzen)
+	r.drift.fields(f, d)
+	r.aligned.fields(f, d)
+	r.gap.Fields(f, d)
+	r.gate.fields(f)
+	if f.Version > state.SecondEdition {
+		evaluatorField(f, &r.evaluator, d)
+	}
 }

@@ -2,7 +2,6 @@ package online
 
 import (
 	"cmp"
-	"errors"
 	"maps"
 	"math"
 	"slices"
@@ -412,71 +411,49 @@ func (l *Learner) NotLearnt() (dropped, waiting uint64) {
 	return h.dropped, waiting
 }
 
-func (h *holds) write(w *state.Writer) {
-	w.U64(h.total)
-	w.U64(h.dropped)
-	w.Flag(h.most)
-	w.Count(h.changed)
-	h.queue.Write(w)
-	h.joins.Write(w)
-	writeEvaluator(w, h.leaves)
-	for _, all := range [][]*hold{h.inOrder(), h.closed} {
-		w.Count(len(all))
-		for _, one := range all {
-			one.write(w)
-		}
-	}
-}
-
-func (h *holds) read(r *reader, dim int) {
-	h.total, h.dropped, h.most, h.changed = r.U64(), r.U64(), r.Flag(), int(r.U64())
-	h.queue, h.joins = pool.ReadBatch(&r.Reader, !r.first()), pool.ReadBatch(&r.Reader, !r.first())
-	if r.Err == nil && !(h.queue.Valid(dim) && h.joins.Valid(dim)) {
-		r.Err = errors.New("accepted rows and identities differ in number")
-	}
-	h.leaves = readEvaluator(r, dim)
-	for range r.Count(holdLeast) {
-		if one := readHold(r, dim); r.Err == nil {
-			if h.open == nil {
-				h.open = map[uint64]*hold{}
+func (h *holds) fields(f *state.Fields, dim int) {
+	f.U64(&h.total, &h.dropped)
+	f.Flag(&h.most)
+	state.Numbers(f, &h.changed)
+	h.queue.Fields(f, dim)
+	h.joins.Fields(f, dim)
+	evaluatorField(f, &h.leaves, dim)
+	open := h.inOrder()
+	for _, all := range []*[]*hold{&open, &h.closed} {
+		state.List(f, all, holdLeast, func(one **hold) {
+			if f.Reads() {
+				*one = new(hold)
 			}
-			h.open[one.series] = one
-		}
+			(*one).fields(f, dim)
+		})
 	}
-	for range r.Count(holdLeast) {
-		h.closed = append(h.closed, readHold(r, dim))
+	if len(open) > 0 {
+		h.open = map[uint64]*hold{}
 	}
-}
-
-func writeEvaluator(w *state.Writer, e *recent.Evaluator) {
-	if w.Flag(e != nil); e != nil {
-		w.B, _ = e.AppendBinary(w.B)
+	for _, one := range open {
+		h.open[one.series] = one
 	}
 }
 
-func readEvaluator(r *reader, dim int) (e *recent.Evaluator) {
-	if r.Flag() && r.Err == nil {
-		e, r.B, r.Err = recent.ReadEvaluator(r.B, dim)
+// evaluatorField passes an evaluator, where there is one.
+func evaluatorField(f *state.Fields, e **recent.Evaluator, dim int) {
+	known := *e != nil
+	switch f.Flag(&known); {
+	case !known || f.Reads() && f.R.Err != nil:
+	case f.Reads():
+		*e, f.R.B, f.R.Err = recent.ReadEvaluator(f.R.B, dim)
+	default:
+		f.W.B, _ = (*e).AppendBinary(f.W.B)
 	}
-	return e
 }
 
 const holdLeast = 8 * 12 // bytes
 
-func (h *hold) write(w *state.Writer) {
+func (h *hold) fields(f *state.Fields, dim int) {
 	c := &h.clock
-	for _, v := range []uint64{h.series, h.count, uint64(h.first), uint64(h.last), uint64(c.Largest), uint64(c.Ahead), uint64(c.Behind), uint64(c.Steps), uint64(c.Elapsed)} {
-		w.U64(v)
-	}
-	h.rows.Write(w)
-}
-
-func readHold(r *reader, dim int) *hold {
-	h := &hold{series: r.U64(), count: r.U64(), first: int64(r.U64()), last: int64(r.U64())}
-	c := &h.clock
-	c.Largest, c.Ahead, c.Behind, c.Steps, c.Elapsed = int64(r.U64()), int64(r.U64()), int(r.U64()), int64(r.U64()), int64(r.U64())
-	if h.rows = pool.ReadBatch(&r.Reader, !r.first()); r.Err == nil && !h.rows.Valid(dim) {
-		r.Err = errors.New("rows and identities of a hold differ in number")
-	}
-	return h
+	f.U64(&h.series, &h.count)
+	state.Numbers(f, &h.first, &h.last, &c.Largest, &c.Ahead)
+	state.Numbers(f, &c.Behind)
+	state.Numbers(f, &c.Steps, &c.Elapsed)
+	h.rows.Fields(f, dim)
 }

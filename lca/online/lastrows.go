@@ -167,47 +167,45 @@ func (l *Learner) Normal(are bool) {
 	}
 }
 
-func (r *lastRows) write(w *state.Writer) {
-	w.Flag(r.learner != nil)
-	w.Flag(r.over)
-	if r.learner == nil {
-		return
-	}
-	w.B, _ = r.learner.AppendBinary(w.B)
-	w.Count(len(r.series))
-	for _, id := range slices.Sorted(maps.Keys(r.series)) {
-		w.U64(id)
-		w.B, _ = r.series[id].AppendLearnt(w.B)
+// fields passes the series and what was learnt of them. When it reads, it leaves what a learner does not want unused, and a learner of which a state knows nothing as
+// it is.
+func (r *lastRows) fields(f *state.Fields, dim int) {
+	known, over := r.learner != nil, r.over
+	f.Flag(&known)
+	f.Flag(&over)
+	switch {
+	case !known || f.Reads() && f.R.Err != nil:
+	case f.Reads():
+		next := lastRows{over: over}
+		if f.R.Fail(next.read(f.R, dim)); f.R.Err == nil && r.learner != nil {
+			*r = next
+		}
+	default:
+		f.W.B, _ = r.learner.AppendBinary(f.W.B)
+		f.W.Count(len(r.series))
+		for _, id := range slices.Sorted(maps.Keys(r.series)) {
+			f.W.U64(id)
+			f.W.B, _ = r.series[id].AppendLearnt(f.W.B)
+		}
 	}
 }
 
-// read leaves what a learner does not want unused, and a learner of which a state knows nothing as it is.
-func (r *lastRows) read(from *reader, dim int) {
-	known, over := from.Flag(), from.Flag()
-	if from.Err != nil || !known {
-		return
-	}
-	next := lastRows{over: over}
-	var err error
-	if next.learner, from.B, err = recent.ReadLearner(from.B, dim); err != nil {
-		from.Err = err
-		return
+func (r *lastRows) read(from *state.Reader, dim int) (err error) {
+	if r.learner, from.B, err = recent.ReadLearner(from.B, dim); err != nil {
+		return err
 	}
 	for range from.Count(oneSeries(0)) {
 		id := from.U64()
-		s, rest, err := recent.ReadLearnt(from.B)
-		if err == nil && s.Rows > 0 && len(s.Short) != dim {
-			err = errors.New("the series of other columns")
+		var s *recent.Series
+		if s, from.B, err = recent.ReadLearnt(from.B); err != nil {
+			return err
 		}
-		if from.Fail(err); from.Err != nil {
-			return
+		if s.Rows > 0 && len(s.Short) != dim {
+			return errors.New("the series of other columns")
 		}
-		from.B = rest
-		if kept := next.of(id, dim); kept != nil {
+		if kept := r.of(id, dim); kept != nil {
 			*kept = *s
 		}
 	}
-	if r.learner != nil {
-		*r = next
-	}
+	return from.Err
 }

@@ -1,7 +1,6 @@
 package online
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -88,24 +87,8 @@ func (q *quietColumns) clone() quietColumns {
 	return quietColumns{columns: slices.Clone(q.columns), outside: q.outside}
 }
 
-func (q *quietColumns) write(w *state.Writer) {
-	w.Count(len(q.columns))
-	for k := range q.columns {
-		q.columns[k].Write(w)
-	}
-	q.outside.Write(w)
-}
-
-func (q *quietColumns) read(r *state.Reader, dim int) {
-	n := r.Count(24)
-	if r.Err == nil && n != 0 && n != dim {
-		r.Err = fmt.Errorf("mean squares of %d columns, want %d", n, dim)
-	}
-	q.columns = nil
-	for range n {
-		var c watch.Level
-		c.Read(r)
-		q.columns = append(q.columns, c)
-	}
-	q.outside.Read(r)
+func (q *quietColumns) fields(f *state.Fields, dim int) {
+	state.List(f, &q.columns, 24, func(c *watch.Level) { c.Fields(f) })
+	f.Check(len(q.columns) == 0 || len(q.columns) == dim, "mean squares of %d columns, want %d", len(q.columns), dim)
+	q.outside.Fields(f)
 }

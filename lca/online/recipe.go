@@ -89,21 +89,14 @@ func (l *Learner) use(r recipe) {
 	}
 }
 
-// write stores the settings that the data may choose.
-func (r recipe) write(w *state.Writer) {
-	w.F64(r.nu)
-	w.U64(uint64(r.unit))
-	w.U64(uint64(r.kernel))
-	w.Count(r.dof)
-}
-
-func readRecipe(r *reader) recipe {
-	out := recipe{nu: r.F64(), unit: lca.Unit(r.U64()), kernel: lca.Kernel(r.U64()), dof: int(r.U64())}
-	if r.Err == nil && (!(out.nu >= 0) || !known(out.unit, lca.ParseUnit) || !known(out.kernel, lca.ParseKernel) || out.dof < 0 || out.dof > lca.MostDOF ||
-		(out.kernel == lca.KernelStudent) != (out.dof > 0)) {
-		r.Err = fmt.Errorf("settings %+v", out)
-	}
-	return out
+// fields passes the settings that the data may choose to a state or from one.
+func (r *recipe) fields(f *state.Fields) {
+	f.F64(&r.nu)
+	state.Numbers(f, &r.unit)
+	state.Numbers(f, &r.kernel)
+	state.Numbers(f, &r.dof)
+	f.Check(r.nu >= 0 && known(r.unit, lca.ParseUnit) && known(r.kernel, lca.ParseKernel) && r.dof >= 0 && r.dof <= lca.MostDOF &&
+		(r.kernel == lca.KernelStudent) == (r.dof > 0), "settings %+v", *r)
 }
 
 // restore takes the settings of a state, except those that the configuration gives.

@@ -129,9 +129,7 @@ func (l *Learner) insideGate(b pool.Batch) []int {
 	return kept
 }
 
-func (g *scoreGate) write(w *state.Writer) {
-	w.F64(g.limit)
-	w.U64(g.turn)
+func (g *scoreGate) fields(f *state.Fields) {
+	f.F64(&g.limit)
+	f.U64(&g.turn)
 }
-
-func (g *scoreGate) read(r *reader) { *g = scoreGate{limit: r.F64(), turn: r.U64()} }

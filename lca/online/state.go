@@ -75,11 +75,9 @@ import (
 // Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
-	stateMagic    = "lcastate"
-	stateVersion  = 16
-	secondVersion = 9 // of the second edition
-	firstVersion  = 3 // of the first edition
-	stateHeader   = 24
+	stateMagic   = "lcastate"
+	stateVersion = 16
+	stateHeader  = 24
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -92,39 +90,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	b = slices.Grow(b, 8*(matrices*l.cfg.Dim*l.cfg.Dim+len(l.pool.Rows)+len(l.warm.X)+1024))
 	b = append(b, make([]byte, stateHeader)...)
 	w := &state.Writer{B: b}
-	for _, s := range origin() {
-		w.Text(s)
-	}
-	for _, v := range l.shape() {
-		w.U64(v)
-	}
-	l.counts.write(w)
-	l.running.write(w)
-	l.drift.write(w)
-	l.warm.Write(w)
-	l.pool.Write(w)
-	l.moments.write(w)
-	l.cfg.recipe().write(w)
-	w.Floats(l.cl)
-	w.Flag(l.metric != nil)
-	if l.metric != nil {
-		l.metric.write(w)
-	}
-	w.Flag(l.split)
-	l.aligned.write(w)
-	l.choice.write(w)
-	writeChoice(w, l.chosen)
-	l.gap.Write(w)
-	pool.WritePlaces(w, l.clocks)
-	l.gate.write(w)
-	l.held.Write(w)
-	l.lockout.Write(w)
-	l.former.write(w)
-	w.Flag(l.keepsKnown())
-	w.F64(0) // of what the tails were needed for, which is no more
-	l.recent.write(w)
-	l.unusual.write(w)
-
+	l.fields(&state.Fields{W: w, Version: stateVersion})
 	b = w.B
 	body := b[start+stateHeader:]
 	head := append(b[start:start], stateMagic...)
@@ -149,9 +115,9 @@ func (l *Learner) UnmarshalBinary(b []byte) error {
 	if err != nil {
 		return err
 	}
-	r := &reader{Reader: state.Reader{B: body}, version: binary.LittleEndian.Uint32(b[8:])}
-	if next.read(r); r.Err == nil && len(r.B) > 0 {
-		r.Err = fmt.Errorf("%d bytes too many", len(r.B))
+	r := &state.Reader{B: body}
+	if next.fields(&state.Fields{R: r, Version: binary.LittleEndian.Uint32(b[8:])}); len(r.B) > 0 {
+		r.Fail(fmt.Errorf("%d bytes too many", len(r.B)))
 	}
 	if r.Err != nil {
 		return fmt.Errorf("lca: state: %w", r.Err)
@@ -169,8 +135,8 @@ func stateBody(b []byte) ([]byte, error) {
 	switch v := binary.LittleEndian.Uint32(b[8:]); {
 	case v > stateVersion:
 		return nil, fmt.Errorf("layout version %d, this program reads up to %d: it was written by a newer one", v, stateVersion)
-	case v != stateVersion && v != secondVersion && v != firstVersion:
-		return nil, fmt.Errorf("layout version %d, want %d, %d or %d: it was written by a build that was never released", v, firstVersion, secondVersion, stateVersion)
+	case v != stateVersion && v != state.SecondEdition && v != state.FirstEdition:
+		return nil, fmt.Errorf("layout version %d, want %d, %d or %d: it was written by a build that was never released", v, state.FirstEdition, state.SecondEdition, stateVersion)
 	}
 	body := b[stateHeader:]
 	if n := binary.LittleEndian.Uint64(b[12:]); n != uint64(len(body)) {
@@ -192,7 +158,7 @@ func StateOrigin(b []byte) (Origin, error) {
 	if err != nil {
 		return Origin{}, fmt.Errorf("lca: state: %w", err)
 	}
-	r := &reader{Reader: state.Reader{B: body}}
+	r := &state.Reader{B: body}
 	return Origin{Arch: r.Text(), Go: r.Text(), Kernel: r.Text()}, r.Err
 }
 
@@ -223,277 +189,180 @@ func (e *ShapeError) Error() string {
 	return fmt.Sprintf("%s is %d, the configuration's %d", e.Name, e.State, e.Config)
 }
 
-func (l *Learner) read(r *reader) {
-	for range origin() {
-		_ = r.Text()
+// fields passes all that a learner knows to a state, or from one into a new learner.
+func (l *Learner) fields(f *state.Fields) {
+	for _, s := range origin() {
+		f.Text(&s)
 	}
 	for k, want := range l.shape() {
-		if got := r.U64(); r.Err == nil && got != want {
-			r.Err = &ShapeError{Name: shapeNames[k], State: got, Config: want}
+		got := want
+		if f.U64(&got); f.Reads() && got != want {
+			f.R.Fail(&ShapeError{Name: shapeNames[k], State: got, Config: want})
 		}
 	}
-	d := l.cfg.Dim
-	l.counts.read(r)
-	l.running.read(r)
-	l.drift.read(r, d)
-	l.warm = pool.ReadBatch(&r.Reader, !r.first())
-	if r.Err == nil && !l.warm.Valid(d) {
-		r.Err = errors.New("warm-up rows and identities differ in number")
-	}
-	l.pool.Read(&r.Reader, !r.first())
-	l.moments.read(r)
-	if !r.first() {
-		l.restore(readRecipe(r))
-	}
-	l.cl = r.Sized("C_L", d*d)
-	if r.Flag() {
-		l.metric = new(metricState)
-		l.metric.read(r, d)
-		if r.Err == nil && l.pool.Len() == 0 {
-			r.Err = errors.New("a metric without a pool")
-		}
-		if r.Err == nil && !l.metric.resume(l) {
-			r.Err = errors.New("a C_L that is not positive definite")
+	d, first := l.cfg.Dim, f.Version == state.FirstEdition
+	l.counts.fields(f)
+	r := &l.running
+	f.F64(&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective)
+	l.drift.fields(f, d)
+	l.warm.Fields(f, d)
+	l.pool.Fields(f)
+	l.moments.fields(f)
+	if was := l.cfg.recipe(); !first {
+		if was.fields(f); f.Reads() {
+			l.restore(was)
 		}
 	}
-	l.split = r.Flag()
-	l.aligned.read(r, d)
-	l.choice.read(r, d)
-	if r.first() {
+	f.Sized("C_L", &l.cl, d*d)
+	l.metricFields(f)
+	f.Flag(&l.split)
+	l.aligned.fields(f, d)
+	l.choice.fields(f, d)
+	if first {
 		return // nothing came after it
 	}
-	l.chosen = readChoice(r)
-	l.gap.Read(&r.Reader, d)
-	l.clocks = pool.ReadPlaces(&r.Reader, 0, !r.first())
-	l.gate.read(r)
-	if l.held = pool.ReadBatch(&r.Reader, !r.first()); r.Err == nil && !l.held.Valid(d) {
-		r.Err = errors.New("refused rows and identities differ in number")
-	}
-	l.lockout.Read(&r.Reader)
-	if r.version == secondVersion { // rows that came again and again, and what was known of them
-		_, _ = pool.ReadBatch(&r.Reader, !r.first()), r.Words()
+	choiceFields(f, &l.chosen)
+	l.gap.Fields(f, d)
+	pool.Places(f, (*[]pool.Place)(&l.clocks), 0)
+	l.gate.fields(f)
+	l.held.Fields(f, d)
+	l.lockout.Fields(f)
+	if f.Version == state.SecondEdition { // rows that came again and again, and what was known of them
+		_, _ = f.R.Rows(), f.R.Words()
+		pool.Places(f, new([]pool.Place), 0)
+		_ = f.R.Words()
 		for range 4 {
-			_ = r.U64()
+			_ = f.R.U64()
 		}
 	}
-	l.readFormers(r)
-	if r.Flag() != l.keepsKnown() {
+	l.formerFields(f)
+	known, tails := l.keepsKnown(), 0. // what the tails were needed for is no more
+	if f.Flag(&known); known != l.keepsKnown() {
 		l.held = pool.Batch{} // they were held for another purpose
 	}
-	_ = r.F64()
-	if r.version > secondVersion {
-		l.recent.read(r, d)
-		l.unusual.read(r, d)
+	f.F64(&tails)
+	if f.Version > state.SecondEdition {
+		l.recent.fields(f, d)
+		l.unusual.fields(f, d)
 	}
 }
 
-func (g *runningMoments) write(w *state.Writer) {
-	w.Floats(g.mean)
-	w.Floats(g.full())
-	w.F64(g.count)
-	w.U64(uint64(len(g.sparse)))
-	for _, s := range g.sparse {
-		w.U64(uint64(s.Column))
-		w.F64(s.Usual)
-		w.F64(s.Share)
-	}
-}
-
-func (g *runningMoments) read(r *reader) {
-	g.mean, g.cov, g.count = r.Sized("mean", g.dim), r.Sized("C_G", g.dim*g.dim), r.F64()
-	g.upperStale = false
-	g.sparse = make([]prop1.Sparse, r.Count(24))
-	for i := range g.sparse {
-		g.sparse[i] = prop1.Sparse{Column: int(r.U64()), Usual: r.F64(), Share: r.F64()}
-	}
-}
-
-func (m *metricState) write(w *state.Writer) {
-	n := len(m.Active)
-	w.Count(n)
-	for _, k := range m.Active {
-		w.U64(uint64(k))
-	}
-	w.Floats(m.Scale)
-	w.U64(uint64(m.parzen))
-	w.Floats(m.basis)
-	w.Floats(m.inverse)
-	w.Floats(m.ratio)
-	w.F64(m.logDet)
-	w.Floats(m.gaussian)
-	w.Flag(m.ridged)
-	w.Floats(m.centre)
-	w.F64(m.pending)
-	w.Count(m.minibatches)
-	w.F64(m.keep)
-	w.Floats(m.freshFull())
-}
-
-func (m *metricState) read(r *reader, dim int) {
-	for _, k := range r.Words() {
-		m.Active = append(m.Active, int(k))
-	}
-	n := len(m.Active)
-	if r.Err == nil && (n == 0 || n > dim || !slices.IsSorted(m.Active) || m.Active[0] < 0 || m.Active[n-1] >= dim) {
-		r.Err = fmt.Errorf("active columns %v of %d", m.Active, dim)
-	}
-	m.Scale, m.parzen = r.Sized("scales", n), int(r.U64())
-	m.basis, m.inverse = r.Sized("B", n*n), r.Sized("inverse of B", n*n)
-	m.ratio, m.logDet = r.Sized("ratios", n), r.F64()
-	m.gaussian = r.Sized("factor of C_G", n*n)
-	m.ridged = r.Flag()
-	m.centre = r.Sized("centre", dim)
-	m.pending, m.minibatches, m.keep = r.F64(), int(r.U64()), r.F64()
-	m.fresh = r.Sized("rows since the split", n*n)
-	if r.Err == nil && (m.parzen < 0 || m.parzen > n) {
-		r.Err = fmt.Errorf("d_P is %d of %d", m.parzen, n)
-	}
-}
-
-func (a *reference) write(w *state.Writer) {
-	w.Floats(a.w)
-	w.Floats(a.parzen)
-	w.F64(a.radians)
-}
-
-func (a *reference) read(r *reader, dim int) {
-	a.w, a.parzen, a.radians = r.Floats(), r.Floats(), r.F64()
-	if r.Err == nil && ((a.w != nil && len(a.w) != dim*dim) || len(a.parzen)%dim != 0) {
-		r.Err = fmt.Errorf("reference of %d and %d numbers for %d columns", len(a.w), len(a.parzen), dim)
-	}
-}
-
-// The counters and running figures of a state: see state.go.
-
-// fields are in the order of the layout. The first edition had the first eight.
-func (c *counts) fields() []*uint64 {
-	return []*uint64{&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since, &c.Lockouts, &c.Returns, &c.Refusals}
-}
-
-func (c *counts) write(w *state.Writer) {
-	for _, f := range c.fields() {
-		w.U64(*f)
-	}
-}
-
-func (c *counts) read(r *reader) {
-	fields, recurrences := c.fields(), uint64(0)
-	switch r.version {
-	case firstVersion:
-		fields = fields[:8]
-	case secondVersion:
-		fields = slices.Insert(fields, 10, &recurrences)
-	}
-	for _, f := range fields {
-		*f = r.U64()
-	}
-}
-
-func (d *drift) write(w *state.Writer) {
-	d.nll.Write(w)
-	d.far.Write(w)
-	d.quiet.write(w)
-}
-
-func (d *drift) read(r *reader, dim int) {
-	if d.nll.Read(&r.Reader); !r.first() {
-		d.far.Read(&r.Reader)
-		d.quiet.read(&r.Reader, dim)
-		if r.version == secondVersion { // the least variance of the NLL
-			_ = r.F64()
-		}
-	}
-}
-
-func (r *running) fields() []*float64 {
-	return []*float64{&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective}
-}
-
-func (r *running) write(w *state.Writer) {
-	for _, f := range r.fields() {
-		w.F64(*f)
-	}
-}
-
-func (r *running) read(from *reader) {
-	for _, f := range r.fields() {
-		*f = from.F64()
-	}
-}
-
-// The part of the state that says what the data have chosen; state.go has the layout.
-
-func (c *choice) write(w *state.Writer) {
-	w.U64(c.began)
-	if c.began == 0 {
+// metricFields passes the metric, if there is one.
+func (l *Learner) metricFields(f *state.Fields) {
+	known := l.metric != nil
+	if f.Flag(&known); !known {
 		return
 	}
-	found := c.wait()
-	c.rows.Write(w)
-	writeChoice(w, found.Choice)
-	if found.Taken != 0 {
-		found.best.recipe.write(w)
-		w.Count(found.best.parzen)
-		w.Floats(found.best.cl)
+	if f.Reads() {
+		l.metric = new(metricState)
+	}
+	l.metric.fields(f, l.cfg.Dim)
+	f.Check(l.pool.Len() > 0, "a metric without a pool")
+	if f.Reads() && f.R.Err == nil {
+		f.Check(l.metric.resume(l), "a C_L that is not positive definite")
 	}
 }
 
-func (c *choice) read(r *reader, dim int) {
-	if c.began = r.U64(); c.began == 0 {
+func (g *runningMoments) fields(f *state.Fields) {
+	g.full()
+	f.Sized("mean", &g.mean, g.dim)
+	f.Sized("C_G", &g.cov, g.dim*g.dim)
+	f.F64(&g.count)
+	state.List(f, &g.sparse, 24, func(s *prop1.Sparse) {
+		state.Numbers(f, &s.Column)
+		f.F64(&s.Usual, &s.Share)
+	})
+}
+
+func (m *metricState) fields(f *state.Fields, dim int) {
+	state.List(f, &m.Active, 8, func(k *int) { state.Numbers(f, k) })
+	n := len(m.Active)
+	f.Check(n > 0 && n <= dim && slices.IsSorted(m.Active) && m.Active[0] >= 0 && m.Active[n-1] < dim, "active columns %v of %d", m.Active, dim)
+	f.Sized("scales", &m.Scale, n)
+	state.Numbers(f, &m.parzen)
+	f.Sized("B", &m.basis, n*n)
+	f.Sized("inverse of B", &m.inverse, n*n)
+	f.Sized("ratios", &m.ratio, n)
+	f.F64(&m.logDet)
+	f.Sized("factor of C_G", &m.gaussian, n*n)
+	f.Flag(&m.ridged)
+	f.Sized("centre", &m.centre, dim)
+	f.F64(&m.pending)
+	state.Numbers(f, &m.minibatches)
+	f.F64(&m.keep)
+	if !f.Reads() {
+		m.freshFull()
+	}
+	f.Sized("rows since the split", &m.fresh, n*n)
+	f.Check(m.parzen >= 0 && m.parzen <= n, "d_P is %d of %d", m.parzen, n)
+}
+
+func (a *reference) fields(f *state.Fields, dim int) {
+	f.Floats(&a.w)
+	f.Floats(&a.parzen)
+	f.F64(&a.radians)
+	f.Check((a.w == nil || len(a.w) == dim*dim) && len(a.parzen)%dim == 0, "reference of %d and %d numbers for %d columns", len(a.w), len(a.parzen), dim)
+}
+
+func (c *counts) fields(f *state.Fields) {
+	f.U64(&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since)
+	if f.Version == state.FirstEdition {
 		return
 	}
-	c.rows = pool.ReadBatch(&r.Reader, !r.first())
-	if r.Err == nil && !c.rows.Valid(dim) {
-		r.Err = fmt.Errorf("a comparison with %d numbers for %d rows", len(c.rows.X), c.rows.Len())
+	if f.U64(&c.Lockouts, &c.Returns); f.Version == state.SecondEdition {
+		f.U64(new(uint64)) // recurrences
 	}
-	if r.first() { // a comparison for LCA-Gauss-Red, which is dropped: the next comes
-		r.U64()
-		r.Floats()
+	f.U64(&c.Refusals)
+}
+
+func (d *drift) fields(f *state.Fields, dim int) {
+	d.nll.Fields(f)
+	if f.Version == state.FirstEdition {
+		return
+	}
+	d.far.Fields(f)
+	if d.quiet.fields(f, dim); f.Version == state.SecondEdition {
+		f.F64(new(float64)) // the least variance of the NLL
+	}
+}
+
+func (c *choice) fields(f *state.Fields, dim int) {
+	if f.U64(&c.began); c.began == 0 {
+		return
+	}
+	var found outcome
+	if !f.Reads() {
+		found = c.wait()
+	}
+	if c.rows.Fields(f, dim); f.Version == state.FirstEdition { // a comparison for LCA-Gauss-Red, which is dropped: the next comes
+		_, _ = f.R.U64(), f.R.Floats()
 		*c = choice{}
 		return
 	}
-	found := outcome{Choice: readChoice(r)}
-	if found.Taken != 0 {
-		found.best = candidate{readRecipe(r), int(r.U64()), r.Floats()}
-		if n, parzen := len(found.best.cl), found.best.parzen; r.Err == nil && (n != dim*dim || parzen < 0 || parzen > dim) {
-			r.Err = fmt.Errorf("a comparison that offers d_P = %d and %d numbers for %d columns", parzen, n, dim)
-		}
+	if choiceFields(f, &found.Choice); found.Taken != 0 {
+		b := &found.best
+		b.recipe.fields(f)
+		state.Numbers(f, &b.parzen)
+		f.Floats(&b.cl)
+		f.Check(len(b.cl) == dim*dim && b.parzen >= 0 && b.parzen <= dim, "a comparison that offers d_P = %d and %d numbers for %d columns", b.parzen, len(b.cl), dim)
 	}
-	c.comparison = &comparison{found: found}
-}
-
-func writeChoice(w *state.Writer, c lca.Choice) {
-	w.U64(c.Rows)
-	w.Count(c.Taken)
-	w.Count(len(c.Candidates))
-	for _, t := range c.Candidates {
-		w.Text(t.Name)
-		w.Count(t.Parzen)
-		w.F64(t.Nu)
-		w.U64(uint64(t.NuUnit))
-		w.U64(uint64(t.Kernel))
-		w.F64(t.NLL)
+	if f.Reads() {
+		c.comparison = &comparison{found: found}
 	}
 }
 
-func readChoice(r *reader) lca.Choice {
+// choiceFields passes a record of what was chosen.
+func choiceFields(f *state.Fields, c *lca.Choice) {
 	const least = 48 // bytes of a candidate without a name
-	c := lca.Choice{Rows: r.U64(), Taken: int(r.U64())}
-	for range r.Count(least) {
-		c.Candidates = append(c.Candidates, lca.Trial{
-			Name: r.Text(), Parzen: int(r.U64()), Nu: r.F64(), NuUnit: lca.Unit(r.U64()), Kernel: lca.Kernel(r.U64()), NLL: r.F64(),
-		})
-	}
-	if r.Err == nil && (c.Taken < 0 || c.Taken >= max(1, len(c.Candidates))) {
-		r.Err = fmt.Errorf("candidate %d of %d", c.Taken, len(c.Candidates))
-	}
-	return c
+	f.U64(&c.Rows)
+	state.Numbers(f, &c.Taken)
+	state.List(f, &c.Candidates, least, func(t *lca.Trial) {
+		f.Text(&t.Name)
+		state.Numbers(f, &t.Parzen)
+		f.F64(&t.Nu)
+		state.Numbers(f, &t.NuUnit)
+		state.Numbers(f, &t.Kernel)
+		f.F64(&t.NLL)
+	})
+	f.Check(c.Taken >= 0 && c.Taken < max(1, len(c.Candidates)), "candidate %d of %d", c.Taken, len(c.Candidates))
 }
-
-// reader reads a state of some layout.
-type reader struct {
-	state.Reader
-	version uint32
-}
-
-func (r *reader) first() bool { return r.version == firstVersion }

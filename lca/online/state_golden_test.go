@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
+
+	"github.com/lca-stream/lca-stream/lca/internal/state"
 )
 
 var update = flag.Bool("update", false, "write the golden state of the current layout")
@@ -49,7 +51,7 @@ func TestGoldenState(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, version := range []int{firstVersion, secondVersion, stateVersion} {
+	for _, version := range []int{state.FirstEdition, state.SecondEdition, stateVersion} {
 		b, err := os.ReadFile(file(version))
 		if err != nil {
 			t.Fatal(err)

@@ -57,22 +57,13 @@ func (b *Batch) EqualFirst(d int) (rows int) {
 	return rows
 }
 
-// Write appends the batch to a state.
-func (b *Batch) Write(w *state.Writer) {
-	w.Rows(b.X)
-	w.Words(b.IDs)
-	WritePlaces(w, b.Places)
+// Fields passes the batch to a state or from one, with dim columns.
+func (b *Batch) Fields(f *state.Fields, dim int) {
+	f.Rows(&b.X)
+	f.Words(&b.IDs)
+	Places(f, &b.Places, len(b.IDs))
+	f.Check(len(b.X) == len(b.IDs)*dim && len(b.Places) == len(b.IDs), "%d numbers, %d identities and %d places of rows of %d columns", len(b.X), len(b.IDs), len(b.Places), dim)
 }
-
-// ReadBatch reads what Write wrote; without places where they were not placed.
-func ReadBatch(r *state.Reader, placed bool) (b Batch) {
-	b.X, b.IDs = r.Rows(), r.Words()
-	b.Places = ReadPlaces(r, len(b.IDs), placed)
-	return b
-}
-
-// Valid reports whether the parts agree in number.
-func (b *Batch) Valid(dim int) bool { return len(b.X) == len(b.IDs)*dim && len(b.Places) == len(b.IDs) }
 
 // Sample picks rows of from, evenly spaced; turn shifts the choice.
 func (b *Batch) Sample(from Batch, rows, turn, d int) Batch {

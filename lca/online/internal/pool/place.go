@@ -51,27 +51,19 @@ func (c *Clocks) Next(partition int32) Place {
 	return p
 }
 
-// WritePlaces appends places to a state.
-func WritePlaces(w *state.Writer, places []Place) {
-	w.Count(len(places))
-	for _, p := range places {
-		w.Varint(uint64(uint32(p.Partition)))
-		w.Varint(p.At)
-	}
-}
-
-// ReadPlaces reads places, or makes n unknown ones where they were not placed: the first edition had none.
-func ReadPlaces(r *state.Reader, n int, placed bool) []Place {
-	if !placed {
-		out := make([]Place, n)
-		for i := range out {
-			out[i].Partition = NoPartition
+// Places passes places to a state or from one; n unknown ones where it is of the first edition, which had none.
+func Places(f *state.Fields, places *[]Place, n int) {
+	if f.Version == state.FirstEdition {
+		*places = make([]Place, n)
+		for i := range *places {
+			(*places)[i].Partition = NoPartition
 		}
-		return out
+		return
 	}
-	out := make([]Place, r.Count(2))
-	for i := range out {
-		out[i] = Place{Partition: int32(uint32(r.Varint())), At: r.Varint()}
-	}
-	return out
+	state.List(f, places, 2, func(p *Place) {
+		partition := uint64(uint32(p.Partition))
+		f.Varint(&partition)
+		f.Varint(&p.At)
+		p.Partition = int32(uint32(partition))
+	})
 }

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/state"
@@ -97,25 +96,13 @@ func (p *Pool) Rowless() *Pool {
 	return &Pool{slots: identities{ids: slices.Clone(p.slots.ids)}, Places: slices.Clone(p.Places)}
 }
 
-// Write appends the pool to a state.
-func (p *Pool) Write(w *state.Writer) {
-	w.U64(p.Offered)
-	w.U64(0) // what a sliding pool had
-	w.Rows(p.Rows)
-	w.Words(p.slots.ids)
-	WritePlaces(w, p.Places)
-}
-
-// Read reads what Write wrote into an empty pool.
-func (p *Pool) Read(r *state.Reader, placed bool) {
-	p.Offered = r.U64()
-	r.U64()
-	b := ReadBatch(r, placed)
-	if r.Err != nil {
-		return
-	}
-	if !b.Valid(p.dim) || b.Len() > p.capacity {
-		r.Err = fmt.Errorf("a pool of %d numbers and %d identities", len(b.X), b.Len())
+// Fields passes the pool to a state, or from one if it is empty.
+func (p *Pool) Fields(f *state.Fields) {
+	sliding, b := uint64(0), p.Batch() // what a sliding pool had
+	f.U64(&p.Offered, &sliding)
+	b.Fields(f, p.dim)
+	f.Check(b.Len() <= p.capacity, "a pool of %d rows, which is to have %d at most", b.Len(), p.capacity)
+	if !f.Reads() || f.R.Err != nil {
 		return
 	}
 	p.Rows, p.Places = b.X, b.Places

@@ -1,7 +1,6 @@
 package timegap
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -282,45 +281,22 @@ func (m *lagMoments) correlation(k int) (rho float64, varies bool) {
 	return (m.Product[k] - float64(v*v)) / variance, variance > unvaried*m.Square[k]
 }
 
-func (a *autocorrelation) write(w *state.Writer) {
-	w.U64(a.seen)
-	w.Floats(a.centre)
-	w.Count(len(a.tracks))
-	for i := range a.tracks {
-		t := &a.tracks[i]
-		w.U64(uint64(uint32(t.partition)))
-		w.Words(t.at[:])
-		w.Floats(t.rows)
-	}
-	w.Count(len(a.levels))
-	for i := range a.levels {
-		m := &a.levels[i]
-		w.F64(m.taken)
-		w.F64(m.lag)
+func (a *autocorrelation) fields(f *state.Fields, dim int) {
+	f.U64(&a.seen)
+	f.Floats(&a.centre)
+	state.List(f, &a.tracks, 8*gapLevels, func(t *track) {
+		state.Numbers(f, &t.partition)
+		at := t.at[:]
+		f.Words(&at)
+		copy(t.at[:], at)
+		f.Sized("rows of a partition", &t.rows, gapLevels*dim)
+	})
+	state.List(f, &a.levels, 16, func(m *lagMoments) {
+		f.F64(&m.taken, &m.lag)
 		for _, v := range m.columns() {
-			w.Floats(*v)
+			f.Sized("moments of a lag", v, dim)
 		}
-	}
-}
-
-func (a *autocorrelation) read(r *state.Reader, dim int) {
-	a.seen, a.centre = r.U64(), r.Floats()
-	a.tracks = make([]track, r.Count(8*gapLevels))
-	for i := range a.tracks {
-		t := &a.tracks[i]
-		t.partition = int32(uint32(r.U64()))
-		copy(t.at[:], r.Words())
-		t.rows = r.Sized("rows of a partition", gapLevels*dim)
-	}
-	a.levels = make([]lagMoments, r.Count(16))
-	for j := range a.levels {
-		m := &a.levels[j]
-		m.taken, m.lag = r.F64(), r.F64()
-		for _, v := range m.columns() {
-			*v = r.Sized("moments of a lag", dim)
-		}
-	}
-	if r.Err == nil && len(a.tracks) > 0 && (len(a.levels) != gapLevels || len(a.centre) != dim) {
-		r.Err = fmt.Errorf("autocorrelations at %d lags around %d numbers", len(a.levels), len(a.centre))
-	}
+	})
+	f.Check(len(a.tracks) == 0 || len(a.levels) == gapLevels && len(a.centre) == dim,
+		"autocorrelations at %d lags around %d numbers", len(a.levels), len(a.centre))
 }

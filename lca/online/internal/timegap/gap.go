@@ -106,14 +106,8 @@ func (g *Gap) Revise() {
 	}
 }
 
-// Write appends the gap to a state.
-func (g *Gap) Write(w *state.Writer) {
-	w.U64(g.Rows)
-	g.autocorrelation.write(w)
-}
-
-// Read reads what Write wrote.
-func (g *Gap) Read(r *state.Reader, dim int) {
-	*g = Gap{finite: g.finite, most: g.most, Rows: r.U64()}
-	g.autocorrelation.read(r, dim)
+// Fields passes the gap to a state or from one.
+func (g *Gap) Fields(f *state.Fields, dim int) {
+	f.U64(&g.Rows)
+	g.fields(f, dim)
 }

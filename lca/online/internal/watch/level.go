@@ -61,12 +61,8 @@ func (d *Level) MoveTo(was, now []float64, rows float64) {
 	}
 }
 
-// Write appends the level to a state.
-func (d *Level) Write(w *state.Writer) {
-	w.U64(d.Seen)
-	w.F64(d.Mean)
-	w.F64(d.Variance)
+// Fields passes the level to a state or from one.
+func (d *Level) Fields(f *state.Fields) {
+	f.U64(&d.Seen)
+	f.F64(&d.Mean, &d.Variance)
 }
-
-// Read reads what Write wrote.
-func (d *Level) Read(r *state.Reader) { *d = Level{Seen: r.U64(), Mean: r.F64(), Variance: r.F64()} }

@@ -51,15 +51,9 @@ func (k *Refusals) Count(rows, refused, least int, restarts bool) (share float64
 // Tell says that what was refused has been told: no alarm follows for as long as it lasts.
 func (k *Refusals) Tell() { k.lasting = refusedRows }
 
-// Write appends the counts to a state.
-func (k *Refusals) Write(w *state.Writer) {
-	w.U64(k.rows)
-	w.U64(k.refused)
-	w.Flag(k.Tripped)
-	w.U64(k.lasting)
-}
-
-// Read reads what Write wrote.
-func (k *Refusals) Read(r *state.Reader) {
-	*k = Refusals{rows: r.U64(), refused: r.U64(), Tripped: r.Flag(), lasting: r.U64()}
+// Fields passes the counts to a state or from one.
+func (k *Refusals) Fields(f *state.Fields) {
+	f.U64(&k.rows, &k.refused)
+	f.Flag(&k.Tripped)
+	f.U64(&k.lasting)
 }
