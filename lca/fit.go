@@ -350,7 +350,7 @@ func newWorking(x *mat.Dense, unit Unit) (*working, error) {
 			return nil, columnFault(x, k)
 		}
 		w.mean[k] = mean
-		if variance <= max(roundingVariance*(mean*mean+variance), prop1.LeastVariance) {
+		if !prop1.Varies(variance, mean, roundingVariance) {
 			w.constant = append(w.constant, k)
 			continue
 		}

@@ -18,7 +18,7 @@ import (
 // came soon after one such as these (stretch): a stretch of a kind that the pool holds is not rare.
 
 // rare is the logarithm of the probability that a normal deviate is beyond driftAlarm.
-const rare = -15.06
+var rare = math.Log(0.5 * math.Erfc(driftAlarm/math.Sqrt2))
 
 // soon is the distance in rows below which a row of the pool came soon after another one.
 func (l *Learner) soon() uint64 { return watch.StretchMinibatches * uint64(l.cfg.Minibatch) }
@@ -66,19 +66,6 @@ func (l *Learner) rarelyQuiet(column int, square float64, rows int) bool {
 		values[i] = -float64(v * v)
 	}
 	return watch.Rarely(values, l.pool.Places, l.soon(), -square, float64(rows), rare-math.Log(float64(len(l.metric.Active))))
-}
-
-// rarelyQuietOutside reports the same of the mean square of a Gaussian direction.
-func (l *Learner) rarelyQuietOutside(square float64, rows int) bool {
-	var values []float64
-	var places []pool.Place
-	l.ofPool(func(b pool.Batch, _ *kernel.Moments) {
-		values, places = slices.Clone(l.estimator.halfSquares()), b.Places
-	})
-	for i := range values {
-		values[i] *= -2 / float64(len(l.metric.Active)-l.metric.parzen)
-	}
-	return watch.Rarely(values, places, l.soon(), -square, float64(rows), rare)
 }
 
 // farOfPool returns the share of the pool's rows that are far from all others, or of those in a stretch of such rows. It is more than a tenth where

@@ -13,14 +13,14 @@ import (
 )
 
 const (
-	choiceJudge  = 1000 // newest rows of the stream that choose between the best candidate and the current metric
+	sampleRows   = 1000 // rows that stand for more of them: of the pool for candidates, unless rowsPerColumn asks for more, and in a former regime; of the stream for the choice
 	choiceSurely = 2    // standard errors by which a candidate must be better
 	choiceLeast  = 300  // rows that a pool must hold for a choice before it is full
 	choiceEarly  = 8    // the first choice is at one row in this many of a full pool
 	choiceWait   = 100  // least rows after which a choice takes effect, unless that is half the pool
 
 	searchYoung   = 2 // a search needs searchColumns rows per column once the stream has been this many pools long
-	searchColumns = 5 // rows per column to fit to
+	searchColumns = 5 // rows per column to fit to. With fewer independent ones a row's score cannot be told from that of one that had no part in the metric (prequential.go)
 )
 
 // choice lets the data choose what Config leaves to them: ν, its unit and the kernel with lca.PresetDensity, a single
@@ -36,7 +36,7 @@ const (
 // A drift alarm drops the comparison, because its rows are from before the change, and with it the settings chosen before.
 type choice struct {
 	began uint64     // counts.Since at the start; 0 = no comparison is running
-	rows  pool.Batch // the newest rows since, at most choiceJudge
+	rows  pool.Batch // the newest rows since, at most sampleRows
 	*comparison
 }
 
@@ -154,7 +154,7 @@ func (l *Learner) choiceDue(since uint64, held int) bool {
 // began the rows have doubled once.
 func (l *Learner) waits() bool {
 	full, after := uint64(l.cfg.Neighbours), l.counts.Learnt-l.chosen.Rows
-	if full >= choiceJudge || !l.compared() || l.chosen.Taken != 0 || after >= l.counts.Since {
+	if full >= sampleRows || !l.compared() || l.chosen.Taken != 0 || after >= l.counts.Since {
 		return false
 	}
 	began := l.counts.Since - after
@@ -172,7 +172,7 @@ func doubled(before, now, unit uint64) bool {
 // keep appends rows and forgets the oldest.
 func (c *choice) keep(b pool.Batch, dim int) {
 	c.rows.Append(b)
-	c.rows.Forget(max(0, c.rows.Len()-choiceJudge), dim)
+	c.rows.Forget(max(0, c.rows.Len()-sampleRows), dim)
 }
 
 func (l *Learner) startChoice() {
@@ -236,7 +236,7 @@ func (l *Learner) lastChoice() (*lca.Choice, error) {
 	}
 	l.choice.wait()
 	l.choice.rows = pool.Batch{}
-	l.choice.rows.Append(new(pool.Batch).Sample(l.pool.Batch(), choiceJudge, 0, l.cfg.Dim))
+	l.choice.rows.Append(new(pool.Batch).Sample(l.pool.Batch(), sampleRows, 0, l.cfg.Dim))
 	return l.endChoice()
 }
 

@@ -6,17 +6,16 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/mat"
+
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
-	"gonum.org/v1/gonum/mat"
 )
 
 const (
-	contestRows    = 1000 // rows of the pool that candidates are fitted to, unless contestColumns asks for more
-	contestColumns = 20   // the same per column
 	contestHoldOut = 5    // at least one in this many rows of the pool is held out, to judge by
 	contestSteps   = 50   // most EM steps of each run of the search: EM on the pool follows
 	contestGain    = 1e-3 // such a run ends when a step gains less than this, in nats per row
@@ -73,7 +72,7 @@ func newContest(l *Learner) *contest {
 
 // contestTrains returns how many rows of a pool candidates are fitted to.
 func contestTrains(pool, dim int) int {
-	return min(pool-pool/contestHoldOut, max(contestRows, contestColumns*dim))
+	return min(pool-pool/contestHoldOut, max(sampleRows, rowsPerColumn*dim))
 }
 
 // run compares the candidates. It ends early, with nothing better, when ctx ends.

@@ -45,7 +45,7 @@
 //     among them. (TestConstantColumn)
 //   - Rows of a series whose last rows are unusual are held back until it is usual again, or that is normal (holds.go); with Drift off they are not.
 //     (TestFaultIsNotLearnt, TestChangeIsLearnt, TestHeldRegimeReturns)
-//   - Minibatches that are not as those before (gate.go, drift.go) or in which a column does not move (stuck.go) are set aside, unless
+//   - Minibatches that are not as those before (gate.go, drift.go) or in which a column does not move (rests.go) are set aside, unless
 //     rows of the pool are like them (restart.go). When they last the learner restarts from them (restart.go). It restarts as well
 //     when it refuses most rows (watch.Refusals). (TestDriftIsFollowed, TestBurst, TestPatience, TestStuckColumn)
 //   - The last metrics that were left at a restart are kept, and one that explains the new rows is current again at

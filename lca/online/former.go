@@ -15,7 +15,6 @@ import (
 
 const (
 	formerMost   = 4         // former metrics that are kept
-	formerRows   = 1000      // neighbours of each
 	formerBytes  = 128 << 20 // of all of them in a state; with very many columns fewer are kept
 	formerSurely = 3         // standard deviations of a minibatch's NLL
 	formerApart  = 10        // minibatches
@@ -24,7 +23,7 @@ const (
 
 // A stream may go back to what it was: a machine to its other product, a plant from its night to its day. The metric that
 // was learnt then is right at once, where a restart needs a thousand rows. So at an alarm the metric that is left joins
-// a ring of former ones, with at most formerRows of its neighbours, and with a C_L that is wider because they are fewer
+// a ring of former ones, with at most sampleRows of its neighbours, and with a C_L that is wider because they are fewer
 // (prop1.WidthFactor). The oldest leaves the ring.
 //
 // Each anomalous minibatch is tried with them. A former metric explains it if its NLL is within formerSurely standard
@@ -43,7 +42,7 @@ const (
 // formerRing returns how many former metrics are kept, and about how many bytes a state has of each.
 func formerRing(neighbours, columns int) (metrics, bytes int) {
 	const matrices, row = 4, 20 // C_G, C_L, W, and at most another for B_L; identity and place of a neighbour
-	bytes = 8*matrices*columns*columns + recent.EvaluatorBytes(columns) + min(neighbours, formerRows)*(4*columns+row)
+	bytes = 8*matrices*columns*columns + recent.EvaluatorBytes(columns) + min(neighbours, sampleRows)*(4*columns+row)
 	return min(formerMost, formerBytes/bytes), bytes
 }
 
@@ -66,6 +65,7 @@ type regime struct {
 	aligned  reference
 	gap      timegap.Gap
 	gate     scoreGate
+	longest  []uint64 // rows that each column has rested (rests.go); nil: it is not known
 
 	evaluator *recent.Evaluator // of the last rows, of a former regime; nil: it is not known
 }
@@ -174,12 +174,12 @@ func (l *Learner) thinned() (former, bool) {
 	if l.unusual.leaves = nil; evaluator == nil {
 		evaluator = l.recent.evaluator()
 	}
-	kept := new(pool.Batch).Sample(was.pool.Batch(), formerRows, 0, d)
+	kept := new(pool.Batch).Sample(was.pool.Batch(), sampleRows, 0, d)
 	next := regime{
 		settings: was.settings, chosen: was.chosen,
 		pool: pool.New(l.cfg.Neighbours, d), moments: was.moments, cl: make([]float64, d*d),
 		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.Interrupted(),
-		evaluator: evaluator,
+		longest: slices.Clone(was.longest), evaluator: evaluator,
 	}
 	for i, id := range kept.IDs {
 		next.pool.Put(i, id, kept.Places[i], kept.X[i*d:(i+1)*d])
@@ -255,5 +255,6 @@ func (r *former) fields(f *state.Fields, d int, parzen *int) {
 	r.gate.fields(f)
 	if f.Version > state.SecondEdition {
 		evaluatorField(f, &r.evaluator, d)
+		restsField(f, &r.longest, d)
 	}
 }

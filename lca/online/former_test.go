@@ -158,8 +158,8 @@ func TestRing(t *testing.T) {
 		t.Errorf("%d former metrics, want %d", n, formerMost)
 	}
 	for _, f := range s.l.former.regimes {
-		if n := f.pool.Len(); n != formerRows {
-			t.Errorf("a former metric with %d neighbours, want %d", n, formerRows)
+		if n := f.pool.Len(); n != sampleRows {
+			t.Errorf("a former metric with %d neighbours, want %d", n, sampleRows)
 		}
 	}
 }

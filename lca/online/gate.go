@@ -16,7 +16,6 @@ const (
 	outlierDistance = 10 // standard deviations, in the root mean square over all directions
 	manyRows        = 0.10
 	constantRows    = 1000 // learnt rows after which a column that has not moved is taken for constant: of fewer it may be one that moves seldom
-	gaussianTail    = 5    // standard deviations of a squared distance; of Gaussian rows with eight directions, one in 2000 is farther
 )
 
 // The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A row gives its nearest
@@ -139,10 +138,10 @@ func (l *Learner) gatesByDistance() bool {
 }
 
 // gaussianGate returns the squared distance from μ over the Gaussian directions beyond which a row is not learnt. Kernel distance is one over the Parzen
-// directions, and says nothing of the others, which may be all. A normal row is as far as there are directions, and must not be refused for it.
+// directions, and says nothing of the others, which may be all. A normal row is as far as there are directions, and must not be refused for it: of Gaussian rows with eight, one in 2000 is beyond driftAlarm standard deviations.
 func (l *Learner) gaussianGate() float64 {
 	directions := float64(len(l.metric.Active) - l.metric.parzen)
-	return max(l.cfg.OutlierGate, directions+gaussianTail*math.Sqrt(2*directions))
+	return max(l.cfg.OutlierGate, directions+driftAlarm*math.Sqrt(2*directions))
 }
 
 // tooManyFar reports whether that number of far rows is too large for outliers.

@@ -18,7 +18,7 @@ const admitNats = 2
 // without a restart that would forget the others. Equal rows are company if there are many, and not all at once: those
 // of a sensor that is stuck come in a row, and those of a machine that is off come again.
 
-// With Drift off nothing new is learnt, however many rows of it there are, and the rows that are held serve knowngood.go and stuck.go alone.
+// With Drift off nothing new is learnt, however many rows of it there are, and the rows that are held serve knowngood.go alone.
 
 // hold keeps the rows of a minibatch that the gate has refused, and lets those that have company enter the pool when
 // there are enough. kept are the rows that were not refused, ascending.

@@ -156,6 +156,7 @@ func (l *Learner) holdSeries(b pool.Batch, kept []int, series []uint64, stamps [
 	if len(h.open) > 0 || slices.Contains(held, true) {
 		b = l.divide(b, kept, series, stamps)
 		s.Held = l.apart.held
+		l.rests.pass(l.apart.last, true, l.longest, l.cfg.Dim)
 		h.most = 2*s.Held > s.Rows
 		l.endEvicted()
 		l.regimeOfHeld(s)

@@ -14,8 +14,6 @@ const (
 	forgottenNats = 0.1
 	// knownRefused is the share of rows that a former regime may refuse if it knows them: it has fewer neighbours than it had.
 	knownRefused = 0.25
-	// knownNats is by how much rows are less likely than others at most that are one kind in a hundred.
-	knownNats = 4.6
 	// knownRows are refused, more than others were learnt since, before a former regime is tried: one row tells little.
 	knownRows = 100
 	// outweighs is how many rows that are learnt take one off those that were refused: stretches that come again after a while add up.
@@ -35,14 +33,6 @@ const (
 // keepsKnown reports whether the learner keeps what it has known.
 func (l *Learner) keepsKnown() bool {
 	return !l.cfg.Drift && !l.cfg.Finite && !math.IsInf(l.cfg.OutlierGate, 1)
-}
-
-// refusedLately returns the rows that were refused last.
-func (l *Learner) refusedLately() *pool.Batch {
-	if l.keepsKnown() {
-		return &l.held
-	}
-	return &l.warm
 }
 
 // noteRefused keeps a minibatch that was refused, or of which most rows were. Others outweigh it in time.
@@ -72,8 +62,7 @@ func (l *Learner) knownReturns(all pool.Batch) bool {
 		recent = l.held.Part(first, l.held.Len(), d).Clone()
 		recent.Append(all)
 	}
-	stuckFor := l.stuckFor
-	best := l.bestFormer(math.Inf(1), func() (float64, bool) { return l.recognises(recent, all, stuckFor) })
+	best := l.bestFormer(math.Inf(1), func() (float64, bool) { return l.recognises(recent, all) })
 	if best < 0 {
 		return false
 	}
@@ -98,16 +87,15 @@ func (l *Learner) knownReturns(all pool.Batch) bool {
 	return true
 }
 
-// recognises reports whether the current regime knows rows that another has refused, and their NLL. The last of them, which by the other are stuck for that
-// number of rows, must not be by this one.
-func (l *Learner) recognises(recent, last pool.Batch, stuckFor uint64) (nll float64, ok bool) {
+// recognises reports whether the current regime knows rows that another has refused, and their NLL. In the last of them no column
+// must be stuck.
+func (l *Learner) recognises(recent, last pool.Batch) (nll float64, ok bool) {
 	var s Step
 	l.estimator.load(l.pool, l.metric, l.work)
 	j := l.judge(recent, &s)
-	stuck, _ := l.isStuck(last, stuckFor)
-	ok = !stuck && !l.drift.quiet.measure(l, j.inside, j.moments) && j.moments.Rows+j.moments.Atoms > 0
+	ok = !l.isStuck(last) && !l.drift.quiet.measure(l, j.inside, j.moments) && j.moments.Rows+j.moments.Atoms > 0
 	ok = ok && float64(j.far) <= knownRefused*float64(recent.Len())
-	return s.NLL, ok && (l.drift.nll.Z(s.NLL) <= formerSurely || s.NLL <= l.drift.nll.Mean+knownNats)
+	return s.NLL, ok && (l.drift.nll.Z(s.NLL) <= formerSurely || s.NLL <= l.drift.nll.Mean-math.Log(forgottenShare)) // rows of a kind that is as rare as may be forgotten
 }
 
 // keepKnown keeps the current regime if it knows what the one that is kept knows. It asks when the rows learnt have passed the warm-up's number times a power

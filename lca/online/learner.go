@@ -47,6 +47,7 @@ type Learner struct {
 	choice  choice
 	counts  counts
 	running running
+	rests   rests
 	recent  lastRows
 	unusual holds
 	normal  bool // see Normal
@@ -69,7 +70,7 @@ type buffers struct {
 	kept, moved      []int  // rows of the last minibatch that was judgement: those that are left, and those in which a constant column has moved
 	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
 	outside          []bool // those that a gate by distance refuses over the Gaussian directions
-	stuckFor         uint64 // rows for which a column has repeated the value of the last minibatch, if that is stuck
+	stuck            bool   // whether a column of the last minibatch that was judged is
 	closed           bool   // whether a row that the gate refuses had counted in it
 	starts, excluded []int32
 	density, sorted  []float64
@@ -173,6 +174,7 @@ func (l *Learner) SkipSeries(x *mat.Dense, rows int, series []uint64) {
 // learn is one stochastic EM step, or more while the stream is young: the minibatch is judgement by what is known, is learnt, and is remembered.
 func (l *Learner) learn(all pool.Batch, s Step) (Step, error) {
 	j, anomalous := l.judgeMinibatch(all, &s)
+	l.rests.pass(all, anomalous, l.longest, l.cfg.Dim)
 	if anomalous {
 		return l.quarantine(all, s)
 	}
@@ -209,7 +211,7 @@ func (l *Learner) judgeMinibatch(all pool.Batch, s *Step) (j judgement, anomalou
 		switch waiting := l.warm.Len(); {
 		case l.cfg.Drift && l.regimeReturns(all, waiting+all.Len() >= l.patience(), l.belowCurrent(anomalous, s)):
 			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
-		case (2*j.far > all.Len() || l.stuckFor == 0 && !l.manyFar(j.far, all.Len())) && l.knownReturns(all): // rows that are far, or quiet
+		case (2*j.far > all.Len() || !l.stuck && !l.manyFar(j.far, all.Len())) && l.knownReturns(all): // rows that are far, or quiet
 			s.Alarm, s.Alone, refused = AlarmRegimeReturned, 0, false
 		case anomalous:
 			l.noteRefused(all, true)

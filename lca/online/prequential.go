@@ -23,35 +23,27 @@ const offSpan = 1e8
 // directions of those before it. Columns that first moved in the same row, for one, are the same column until the next row tells them
 // apart. Such a row has no likelihood, and is left out as well, as is one in which a column moves for the first time.
 func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
-	half := l.estimator.halfSquares()
 	squares, departed := l.family.mahalanobis(l, rows), l.estimator.departures()
 	n := float64(len(l.metric.Active))
 	var nll, gaussian, effective, counted float64 // none counted: 0/0 is the NaN that stands for no figure
-	var neighbours, sums logSum
-	for i, used := range m.Used {
+	for i, score := range l.densities(m) {
 		if m.Admissible[i] == 0 {
 			s.Alone++
 		}
-		if !used || squares[i] > offSpan*n || departed != nil && departed[i] > 0 {
+		if !m.Used[i] || squares[i] > offSpan*n || departed != nil && departed[i] > 0 {
 			continue
 		}
 		counted++
-		nll += half[i] - m.LogNearest(i)
-		neighbours.add(float64(m.Admissible[i]))
-		sums.add(m.Sum[i])
+		nll += score
 		gaussian += 0.5 * squares[i]
 		effective += m.Effective[i]
 	}
-	nll += neighbours.total() - sums.total()
-	constant := 0.5 * n * math.Log(2*math.Pi)
-	s.NLL, s.Effective = constant+l.cfg.shape().Excess(l.metric.parzen)-l.metric.logVolume()+nll/counted, effective/counted
-	s.GaussianNLL = constant + prop1.LogDiagonal(l.metric.gaussian, len(l.metric.Active)) + gaussian/counted
+	s.NLL, s.Effective = nll/counted, effective/counted
+	s.GaussianNLL = 0.5*n*math.Log(2*math.Pi) + prop1.LogDiagonal(l.metric.gaussian, len(l.metric.Active)) + gaussian/counted
 }
 
 const (
 	judgedRows = 4000 // rows of the pool, at most, that judge a set that has ended
-	// With fewer independent rows per column than this, how a row would score that had no part in the metric cannot be told from those that had.
-	judgedRowsPerColumn = 5
 	// Of a set of this many times runningRows the first metrics hardly count in the running figures.
 	longRunning = 5
 )
@@ -75,7 +67,7 @@ func (l *Learner) judgeSet() {
 	}
 	n, p := len(l.metric.Active), l.metric.parzen
 	independent := l.moments.independent(max(l.gap.Rows, l.gap.Of(l.gap.LongestLag())))
-	if independent < float64(judgedRowsPerColumn*n) {
+	if independent < float64(searchColumns*n) {
 		return
 	}
 	b := new(pool.Batch).Sample(l.pool.Batch(), judgedRows, 0, l.cfg.Dim)
@@ -99,29 +91,6 @@ func (l *Learner) judgeSet() {
 		r.NLL, r.GaussianNLL, r.Effective = r.NLL/r.Weight+l.ownNumbers()/min(independent, float64(l.pool.Len())), r.GaussianNLL/r.Weight, r.Effective/r.Weight
 		l.running = r
 	}
-}
-
-// logSum is a sum of logarithms of numbers from 1 to 2³²: it takes one logarithm of the product of many.
-type logSum struct {
-	sum, product float64
-	factors      int
-}
-
-func (l *logSum) add(v float64) {
-	if l.factors == 0 {
-		l.product = 1
-	}
-	l.product *= v
-	if l.factors++; l.factors == 16 {
-		l.sum, l.factors = l.total(), 0
-	}
-}
-
-func (l *logSum) total() float64 {
-	if l.factors == 0 {
-		return l.sum
-	}
-	return l.sum + math.Log(l.product)
 }
 
 // densities returns −log p of the rows of the last update that were used, NaN for the others; until the

@@ -11,10 +11,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 )
 
-const (
-	quietShare   = 0.3 // share of a column's variance in C_L that a quiet column's does not reach
-	quietOutside = 0.5 // share of what it was that a quiet Gaussian part does not reach
-)
+// quietShare is the share of a column's variance in C_L that a quiet column's does not reach.
+const quietShare = 0.3
 
 // quietColumns watches for rows that become quiet. They are all near the middle of what was learnt, and so
 // more likely than ever: the NLL does not rise, and a low one alone says nothing, because that of a stretch of rows
@@ -25,15 +23,9 @@ const (
 //   - and less than the local variance: no cluster is narrower than the kernel;
 //   - and hardly ever that of B rows of the pool (restart.go): a column that nearly always has one value is quiet
 //     where no row of a minibatch has another.
-//
-// The Gaussian directions as a whole have no clusters, so that a smaller change is enough there: half of the mean
-// square that they had.
 type quietColumns struct {
 	columns []watch.Level // of the logarithm, for each column
-	outside watch.Level   // of the logarithm of the mean square of a Gaussian direction
-
-	square []float64 // of the last minibatch: logarithms, for each column
-	part   float64   // of the last minibatch: logarithm for the Gaussian part; NaN where there is none
+	square  []float64     // of the last minibatch: logarithms, for each column
 }
 
 // measure takes the mean squares of a minibatch's rows that count, for observe, and reports whether a column is quiet.
@@ -55,23 +47,7 @@ func (q *quietColumns) measure(l *Learner, b pool.Batch, m *kernel.Moments) (qui
 		q.square[k] = math.Log(square)
 		quiet = quiet || square < quietShare*l.cl[k*d+k] && q.columns[k].Z(q.square[k]) < -driftAlarm && l.rarelyQuiet(k, square, rows)
 	}
-	q.measurePart(l, m)
-	return quiet || q.part < q.outside.Mean+math.Log(quietOutside) && q.outside.Z(q.part) < -driftAlarm && l.rarelyQuietOutside(math.Exp(q.part), rows)
-}
-
-// measurePart takes the mean square of the Gaussian part.
-func (q *quietColumns) measurePart(l *Learner, m *kernel.Moments) {
-	directions := len(l.metric.Active) - l.metric.parzen
-	if q.part = math.NaN(); directions == 0 {
-		return
-	}
-	sum := 0.0
-	for i, half := range l.estimator.halfSquares() {
-		if m.Used[i] {
-			sum += half
-		}
-	}
-	q.part = math.Log(2 * sum / float64((m.Rows+m.Atoms)*directions))
+	return quiet
 }
 
 // observe adds the minibatch that was measured last, which is learnt.
@@ -79,16 +55,14 @@ func (q *quietColumns) observe(active []int) {
 	for _, k := range active {
 		q.columns[k].Observe(q.square[k])
 	}
-	q.outside.Observe(q.part)
 }
 
 // clone returns levels of its own.
 func (q *quietColumns) clone() quietColumns {
-	return quietColumns{columns: slices.Clone(q.columns), outside: q.outside}
+	return quietColumns{columns: slices.Clone(q.columns)}
 }
 
 func (q *quietColumns) fields(f *state.Fields, dim int) {
 	state.List(f, &q.columns, 24, func(c *watch.Level) { c.Fields(f) })
 	f.Check(len(q.columns) == 0 || len(q.columns) == dim, "mean squares of %d columns, want %d", len(q.columns), dim)
-	q.outside.Fields(f)
 }

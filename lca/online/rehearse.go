@@ -14,8 +14,8 @@ const (
 	replaySteps = 100  // or after this number of steps,
 	// or after this number of pairs of rows: ten steps with N = 3000, which cost as much as 30000 rows.
 	replayPairs = 90e6
-	// With fewer rows per column than this, EM to convergence fits the rows and not the stream.
-	replayRowsPerColumn = 20
+	// With fewer rows per column than this, EM to convergence fits the rows and not the stream. Candidates are fitted to as many (contest.go).
+	rowsPerColumn = 20
 	// The gain at which it then ends: smaller gains say more about these rows than about the stream.
 	replayFewGain = 1e-2
 )
@@ -60,7 +60,7 @@ func (l *Learner) worthReplaying(rows int) bool {
 	if l.cfg.InnerSteps != lca.Auto || l.cfg.Gamma == 0 {
 		return false
 	}
-	return !l.fewOfWide() && rows >= min(l.cfg.Neighbours, replayRowsPerColumn*len(l.metric.Active))
+	return !l.fewOfWide() && rows >= min(l.cfg.Neighbours, rowsPerColumn*len(l.metric.Active))
 }
 
 // rowsDoubled says whether the rows learnt have just come to the warm-up's number times a power of two,
@@ -84,7 +84,7 @@ func (l *Learner) convergeOnPool(b pool.Batch, s *Step) (used int, err error) {
 // converge is convergeOnPool until ctx ends.
 func (l *Learner) converge(ctx context.Context, b pool.Batch, s *Step) (used int, err error) {
 	last, least := math.Inf(1), replayGain
-	if b.Len() < replayRowsPerColumn*len(l.metric.Active) {
+	if b.Len() < rowsPerColumn*len(l.metric.Active) {
 		least = replayFewGain
 	}
 	for range min(replaySteps, max(1, replayPairs/(b.Len()*l.pool.Len()))) {

@@ -31,12 +31,12 @@ func (l *Learner) isAnomalous(j judgement, s *Step) bool {
 		return false
 	case l.watchesColumns():
 		quiet := l.drift.quiet.measure(l, j.inside, j.moments)
-		stuck, judged := l.isStuck(j.inside, 0)
-		quiet = quiet && !judged // equal rows vary in nothing, which isStuck judges
+		l.stuck = l.isStuck(j.inside)
+		quiet = quiet && j.inside.EqualFirst(l.cfg.Dim) < j.inside.Len() // equal rows vary in nothing, which isStuck judges
 		if l.cfg.Drift {
 			s.Z = l.drift.nll.Z(s.NLL)
 		}
-		if quiet || stuck || s.Z > driftAlarm && l.rarelyUnlikely(j.moments) {
+		if quiet || l.stuck || s.Z > driftAlarm && l.rarelyUnlikely(j.moments) {
 			return true
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 )
 
-// momentsRowsPerColumn is the least memory of C_G, in rows per column: a covariance of fewer is noise.
+// momentsRowsPerColumn is the least memory of C_G, in rows per column: a covariance of fewer is noise, and EM on a pool of fewer fits its rows and not the stream.
 const momentsRowsPerColumn = 10
 
 // runningMoments are μ and C_G (section 4, below eq. 6) as a stream knows them. They look back as far as
@@ -147,17 +147,13 @@ func (g *runningMoments) decay(keep, w float64) {
 // The columns that are learnt and their units follow from the running moments at each minibatch, and are
 // no state of their own:
 //
-//   - A column whose variance is below 1e-20 of its mean square is constant: what moves is rounding.
+//   - A column whose variance is below 1e-20 of its mean square (prop1.RunningRounding) is constant: what moves is rounding.
 //     It is left out of C_G, C_L and W and comes back when it moves; ν alone must never carry it,
 //     or a column that says nothing would weigh more than all others.
 //   - s is the running standard deviation, except for sparse columns (prop1.Sparse).
 //
 // All matrices of the learner stay in the input's units: Cholesky factors and triangular solves
 // round alike whatever the scale of a column, and a change of s then changes no state.
-
-// A column is constant if its variance is below this share of its mean square: running moments carry their
-// own rounding.
-const constantVariance = 1e-20
 
 // columnScale returns the columns that vary, with their units.
 func (g *runningMoments) columnScale(unit lca.Unit) (f prop1.ColumnScale) {
@@ -184,8 +180,7 @@ func (g *runningMoments) scaleInto(f *prop1.ColumnScale, unit lca.Unit) {
 
 // varies reports whether a column is not constant.
 func (g *runningMoments) varies(k int) bool {
-	variance, mean := g.cov[k*g.dim+k], g.mean[k]
-	return variance > max(constantVariance*(mean*mean+variance), prop1.LeastVariance)
+	return prop1.Varies(g.cov[k*g.dim+k], g.mean[k], prop1.RunningRounding)
 }
 
 // vary reports whether exactly the active columns vary.

@@ -37,7 +37,7 @@ func (l *Learner) knowsScores() bool {
 		return true
 	}
 	copies := float64(l.counts.Copies) / float64(max(1, l.counts.Learnt))
-	return float64(l.pool.Len())/(1+2*copies) >= float64(replayRowsPerColumn*len(l.metric.Active))
+	return float64(l.pool.Len())/(1+2*copies) >= float64(rowsPerColumn*len(l.metric.Active))
 }
 
 // reviseGate computes the gate again from time to time. The estimator must be loaded.

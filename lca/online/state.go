@@ -13,12 +13,13 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 )
 
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 16
+//	 8  4  version of the layout, 17
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -33,9 +34,9 @@ import (
 //	          lockouts, returns of former metrics, refusals                                   u64 each
 //	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
 //	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows the same; number of columns u64,
-//	          and of each the same; of the Gaussian part the same
+//	          and of each the same
 //	warm-up   rows, identities u×n, places            of the warm-up, or in quarantine
-//	pool      offered u64, next slot u64, rows, identities u×n, places
+//	pool      offered u64, rows, identities u×n, places
 //	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
 //	          and of each column u64, most frequent value f64, share f64
 //	settings  ν f64, its unit u64, kernel u64, degrees of freedom u64
@@ -58,17 +59,18 @@ import (
 //	held      rows, identities u×n, places            refused, and not yet known to have no company
 //	lockout   rows u64, refused u64, tripped flag, rows for which many have been u64
 //	formers   minibatches at the last return u64, number of former regimes u64, and of each
-//	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate, flag whether there is an evaluator of the last rows, and that
-//	known     flag whether what was known is kept, and held is what was refused last; 0 f64, once the share of rows beyond a gate for Gaussian tails
-//
+//	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate, flag whether there is an evaluator of the last rows, and that, longest rests u×d or u×0
+//	known     flag whether what was known is kept, and held is what was refused last
 //	recent    flag whether the last rows are scored, flag whether they come again, and unless they are not: as recent.Learner writes it, number of series u64,
 //	          and of each, ascending, its identity u64, and as recent.Series writes it
 //	holds     rows held u64, rows of holds that ended u64, flag whether the last minibatch was held for the most part, acceptances that are not told u64, rows, identities u×n, places    accepted, and
 //	          not yet learnt, and the same of few series among others; flag whether there is an evaluator of the regime that is about to be left, and that; number of open holds u64, and of each, ascending by series, series, rows so far, stamps of the first and the last row, of its clock the
 //	          largest stamp, the one ahead, rows behind, rows that moved it on and time   u64 each; rows, identities u×n, places; number of holds that are over u64, and of each the same
+//	rests     values that the columns repeat f×d or f×0, rows that have them u×n, and of each whether some were refused, a count and flags; longest rests of the
+//	          regime u×d or u×0
 //
-// Version 9, of the second edition, ends before recent. It has a count of recurrences before that of refusals; the least variance of the NLL f64 after drift; before
-// formers rows, identities u×n, places, u×n and four u64; and after the first u64 of formers a flag, a u64 and a flag. The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
+// Version 9, of the second edition, ends before recent. It has a count of recurrences before that of refusals; the same of the Gaussian part and the least variance of the NLL f64 after drift; a u64 after offered in a pool; before
+// formers rows, identities u×n, places, u×n and four u64; and after the first u64 of formers a flag, a u64 and a flag, and a f64 at its end. The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
 // NLL, without the least variance; no places; no settings; in choice, after the rows, d_P u64 and C_L f×d² or f×0; and
 // nothing after choice. The versions between were never released and are refused.
 //
@@ -76,7 +78,7 @@ import (
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 16
+	stateVersion = 17
 	stateHeader  = 24
 )
 
@@ -236,14 +238,17 @@ func (l *Learner) fields(f *state.Fields) {
 		}
 	}
 	l.formerFields(f)
-	known, tails := l.keepsKnown(), 0. // what the tails were needed for is no more
+	known := l.keepsKnown()
 	if f.Flag(&known); known != l.keepsKnown() {
 		l.held = pool.Batch{} // they were held for another purpose
 	}
-	f.F64(&tails)
-	if f.Version > state.SecondEdition {
+	if f.Version == state.SecondEdition {
+		f.F64(new(float64)) // of what the tails were needed for
+	} else {
 		l.recent.fields(f, d)
 		l.unusual.fields(f, d)
+		l.rests.fields(f)
+		restsField(f, &l.longest, d)
 	}
 }
 
@@ -322,7 +327,8 @@ func (d *drift) fields(f *state.Fields, dim int) {
 	}
 	d.far.Fields(f)
 	if d.quiet.fields(f, dim); f.Version == state.SecondEdition {
-		f.F64(new(float64)) // the least variance of the NLL
+		new(watch.Level).Fields(f) // of the Gaussian part
+		f.F64(new(float64))        // the least variance of the NLL
 	}
 }
 

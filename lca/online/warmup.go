@@ -58,6 +58,7 @@ func (l *Learner) warmUp(b pool.Batch, s Step) (Step, error) {
 	d := l.cfg.Dim
 	w := &l.warm
 	w.Append(b)
+	l.rests.pass(b, false, nil, d)
 	if l.gap.Learn(b, d); l.cfg.WarmupRows == lca.Auto {
 		l.gap.Revise()
 	}
@@ -154,6 +155,7 @@ func (l *Learner) fitFirst(b pool.Batch, s *Step) (used int, err error) {
 	d := l.cfg.Dim
 	l.moments, l.pool = newRunningMoments(l.cfg.momentsMemory(), d), pool.New(l.cfg.Neighbours, d)
 	l.moments.start(b.X, l.work)
+	l.longest = longestRests(b, d)
 	s.Entered = l.offerToPool(b, nil)
 	s.Pool = l.pool.Len()
 	if err := l.startFromGlobal(); err != nil {

@@ -12,8 +12,7 @@ import (
 // as Ledoit and Wolf (2004) have it for Gaussian rows; n are the independent rows behind it. a follows from the moments, and falls as they grow.
 
 const (
-	wideSpare      = 500 // rows of the warm-up beyond one for each column
-	wideRowsColumn = 10  // rows per column below which EM on a pool fits its rows and not the stream
+	wideSpare = 500 // rows of the warm-up beyond one for each column
 )
 
 // wide reports whether rows are wide, and a single Gaussian may be all that is learnt of them.
@@ -23,7 +22,7 @@ func (c Config) wide() bool {
 
 // fewOfWide reports whether rows are wide, and the pool holds few for each column.
 func (l *Learner) fewOfWide() bool {
-	return l.cfg.wide() && l.pool.Len() < wideRowsColumn*len(l.metric.Active)
+	return l.cfg.wide() && l.pool.Len() < momentsRowsPerColumn*len(l.metric.Active)
 }
 
 // shrinkage returns a for the Gaussian of so many Parzen directions; 0: C_G stays.
@@ -31,6 +30,11 @@ func (l *Learner) shrinkage(parzen int) float64 {
 	if parzen != 0 || !l.cfg.wide() {
 		return 0
 	}
+	return l.towardsDiagonal(l.moments.independent(l.gap.Rows))
+}
+
+// towardsDiagonal returns a for a C_G of that number of independent rows.
+func (l *Learner) towardsDiagonal(independent float64) float64 {
 	f, d := l.moments.columnScale(lca.UnitRelative), l.cfg.Dim
 	cov, squares := l.moments.full(), 0.
 	for i, k := range f.Active {
@@ -40,13 +44,13 @@ func (l *Learner) shrinkage(parzen int) float64 {
 		}
 	}
 	n := float64(len(f.Active))
-	return min(1, (n*n+n+2*squares)/(l.moments.independent(l.gap.Rows)*max(2*squares, 1e-12)))
+	return min(1, (n*n+n+2*squares)/(independent*max(2*squares, 1e-12)))
 }
 
 // shrink sets a matrix A of order n to (1−a) A + a diag(A).
-func shrink(m []float64, n int, a float64) []float64 {
+func shrink(m []float64, n int, a float64) {
 	if a == 0 {
-		return m
+		return
 	}
 	for i := range n {
 		for j, v := range m[i*n:][:n] {
@@ -55,5 +59,4 @@ func shrink(m []float64, n int, a float64) []float64 {
 			}
 		}
 	}
-	return m
 }

@@ -78,6 +78,14 @@ func median(work, x []float64) float64 {
 // columns that follow each other are above 1/s, and the squares of weights are numbers too.
 const LeastVariance = 1e-190
 
+// RunningRounding is which share of a column's mean square running moments have for a variance by rounding alone.
+const RunningRounding = 1e-20
+
+// Varies reports whether a column is not constant: its variance is more than that share of its mean square, which is rounding.
+func Varies(variance, mean, rounding float64) bool {
+	return variance > max(rounding*(mean*mean+variance), LeastVariance)
+}
+
 // ColumnScale is which columns are learnt, and in which units: an active column is divided by its scale s.
 // ν I in units of s is ν diag(s²) in the input's, so that ν is relative to the variance of each column, and
 // columns of 1e-9 and 1e9 live together. In the paper's absolute units s = 1.

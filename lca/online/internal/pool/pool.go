@@ -98,8 +98,10 @@ func (p *Pool) Rowless() *Pool {
 
 // Fields passes the pool to a state, or from one if it is empty.
 func (p *Pool) Fields(f *state.Fields) {
-	sliding, b := uint64(0), p.Batch() // what a sliding pool had
-	f.U64(&p.Offered, &sliding)
+	b := p.Batch()
+	if f.U64(&p.Offered); f.Version <= state.SecondEdition {
+		f.U64(new(uint64)) // what a sliding pool had
+	}
 	b.Fields(f, p.dim)
 	f.Check(b.Len() <= p.capacity, "a pool of %d rows, which is to have %d at most", b.Len(), p.capacity)
 	if !f.Reads() || f.R.Err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
@@ -278,7 +279,7 @@ func (m *lagMoments) columns() []*[]float64 {
 func (m *lagMoments) correlation(k int) (rho float64, varies bool) {
 	v := m.Sum[k]
 	variance := m.Square[k] - float64(v*v)
-	return (m.Product[k] - float64(v*v)) / variance, variance > unvaried*m.Square[k]
+	return (m.Product[k] - float64(v*v)) / variance, prop1.Varies(variance, v, prop1.RunningRounding)
 }
 
 func (a *autocorrelation) fields(f *state.Fields, dim int) {

@@ -15,9 +15,6 @@ const (
 	// While few rows have come, at least three quarters of them stay admissible for a row at either end.
 	gapShare  = 4
 	gapMargin = 0.2 // the gap is taken when it differs by more than this share
-
-	// A column whose variance is below this share of its mean square does not vary.
-	unvaried = 1e-20
 )
 
 // Gap is the number of rows within which two rows of the same partition are no neighbours. A sensor that moves

@@ -10,6 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
 // TestStuckSensors holds that rows are not learnt while all sensors repeat their last values, with one alarm once that has lasted as long as
@@ -172,5 +173,37 @@ func TestStuckColumn(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestLongestRest holds which rests a regime knows: the longest that was learnt from its beginning to its end, over minibatches or within one.
+func TestLongestRest(t *testing.T) {
+	type part struct {
+		values  []float64
+		refused bool
+	}
+	for _, c := range []struct {
+		name  string
+		parts []part
+		want  uint64
+	}{
+		{"none", []part{{values: []float64{1, 2, 1, 2, 3}}}, 1},
+		{"within a minibatch", []part{{values: []float64{1, 2, 2, 2, 3}}}, 3},
+		{"over minibatches", []part{{values: []float64{1, 2, 2}}, {values: []float64{2, 2, 3}}}, 4},
+		{"that goes on", []part{{values: []float64{1, 1, 2, 2, 2, 2}}}, 2},
+		{"that was refused at the end", []part{{values: []float64{1, 2, 2}}, {[]float64{2, 2, 2}, true}, {values: []float64{3, 3, 4}}}, 2},
+		{"that was refused at the beginning", []part{{[]float64{1, 2, 2}, true}, {values: []float64{2, 2, 3}}}, 0},
+	} {
+		var r rests
+		longest := make([]uint64, 1)
+		for _, p := range c.parts {
+			r.pass(pool.Batch{X: p.values, IDs: make([]uint64, len(p.values))}, p.refused, longest, 1)
+		}
+		if longest[0] != c.want {
+			t.Errorf("%s: %d rows, want %d", c.name, longest[0], c.want)
+		}
+	}
+	if longest := longestRests(pool.Batch{X: []float64{1, 5, 2, 5, 2, 5}, IDs: make([]uint64, 3)}, 2); !slices.Equal(longest, []uint64{2, 3}) {
+		t.Errorf("of rows that are learnt together %v, want 2 and 3", longest)
 	}
 }
