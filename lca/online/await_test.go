@@ -23,7 +23,7 @@ func TestAwait(t *testing.T) {
 	}
 	running := &comparison{done: make(chan struct{})}
 	l.choice = choice{began: 400, comparison: running} // it takes effect after 200 rows more
-	l.counts.Since = 450
+	l.since = 450
 	for _, a := range []struct {
 		rows  int
 		waits bool

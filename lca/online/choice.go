@@ -35,7 +35,7 @@ const (
 //
 // A drift alarm drops the comparison, because its rows are from before the change, and with it the settings chosen before.
 type choice struct {
-	began uint64     // counts.Since at the start; 0 = no comparison is running
+	began uint64     // regime.since at the start; 0 = no comparison is running
 	rows  pool.Batch // the newest rows since, at most sampleRows
 	*comparison
 }
@@ -76,7 +76,7 @@ func (c *choice) drop() {
 // ends before, it returns its error.
 func (l *Learner) Await(ctx context.Context, rows int) error {
 	c := &l.choice
-	if c.began == 0 || c.done == nil || rows > 0 && l.counts.Since+uint64(rows) < c.began+l.choiceWait() {
+	if c.began == 0 || c.done == nil || rows > 0 && l.since+uint64(rows) < c.began+l.choiceWait() {
 		return nil
 	}
 	select {
@@ -105,7 +105,7 @@ func (l *Learner) stepChoice(b pool.Batch, since uint64, held int, s *Step) (err
 		l.choice.drop() // one of a smaller pool: the first of a full one may be due
 	}
 	if c := &l.choice; c.began > 0 {
-		if c.keep(b, l.cfg.Dim); l.counts.Since < c.began+l.choiceWait() {
+		if c.keep(b, l.cfg.Dim); l.since < c.began+l.choiceWait() {
 			return nil
 		}
 		if s.Choice, err = l.endChoice(); err != nil {
@@ -127,7 +127,7 @@ func (l *Learner) open() freedom {
 	if l.fewOfWide() {
 		return freedom{}
 	}
-	if l.counts.Since >= searchYoung*uint64(l.cfg.Neighbours) && contestTrains(l.pool.Len(), l.cfg.Dim) < searchColumns*len(l.metric.Active) {
+	if l.since >= searchYoung*uint64(l.cfg.Neighbours) && contestTrains(l.pool.Len(), l.cfg.Dim) < searchColumns*len(l.metric.Active) {
 		f.red, f.affine = false, false
 	}
 	return f
@@ -146,19 +146,19 @@ func (l *Learner) choiceDue(since uint64, held int) bool {
 		first := !l.compared()
 		return now >= max(choiceLeast, full/choiceEarly) && (first || doubled(uint64(held), uint64(now), uint64(full)/choiceEarly))
 	}
-	late := held < full && l.counts.Since >= uint64(full)
-	return late || doubled(since, l.counts.Since, uint64(full)) && !l.waits()
+	late := held < full && l.since >= uint64(full)
+	return late || doubled(since, l.since, uint64(full)) && !l.waits()
 }
 
 // waits reports whether the next comparison can wait for another doubling: the pool is small, the last one of a full pool changed nothing, and since it
 // began the rows have doubled once.
 func (l *Learner) waits() bool {
 	full, after := uint64(l.cfg.Neighbours), l.counts.Learnt-l.chosen.Rows
-	if full >= sampleRows || !l.compared() || l.chosen.Taken != 0 || after >= l.counts.Since {
+	if full >= sampleRows || !l.compared() || l.chosen.Taken != 0 || after >= l.since {
 		return false
 	}
-	began := l.counts.Since - after
-	return began >= full && bits.Len64(l.counts.Since/full) < bits.Len64(began/full)+2
+	began := l.since - after
+	return began >= full && bits.Len64(l.since/full) < bits.Len64(began/full)+2
 }
 
 // compared reports whether a comparison has ended since the regime began; the choice at the beginning is none.
@@ -183,7 +183,7 @@ func (l *Learner) startChoice() {
 		defer close(c.done)
 		c.found = compared.run(ctx)
 	}()
-	l.choice = choice{began: l.counts.Since, comparison: c}
+	l.choice = choice{began: l.since, comparison: c}
 }
 
 // endChoice ends a comparison: what it found becomes current if the newest rows say so.
@@ -227,7 +227,7 @@ func (l *Learner) lastChoice() (*lca.Choice, error) {
 	if l.metric == nil || l.counts.Minibatches == 0 || !l.open().any() {
 		return nil, nil
 	}
-	if l.compared() && (l.counts.Since >= full+full/2 || l.chosen.Rows == l.counts.Learnt) {
+	if l.compared() && (l.since >= full+full/2 || l.chosen.Rows == l.counts.Learnt) {
 		return nil, nil
 	}
 	if l.choice.began < full { // none is running, or one of a smaller pool
@@ -279,7 +279,7 @@ func (l *Learner) score(b pool.Batch) []float64 {
 // independent returns how many independent rows that number of rows stands for.
 func (l *Learner) independent(rows int) float64 {
 	if g := l.gap.Rows; g > 1 {
-		return min(float64(rows), float64(max(l.counts.Since, uint64(l.pool.Len())))/float64(g))
+		return min(float64(rows), float64(max(l.since, uint64(l.pool.Len())))/float64(g))
 	}
 	return float64(rows)
 }

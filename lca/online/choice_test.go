@@ -125,10 +125,10 @@ func TestSmallPoolsWait(t *testing.T) {
 		}
 		var at []uint64
 		for range 100 * f.neighbours / 50 {
-			before := l.counts.Since
-			l.counts.Since, l.counts.Learnt = before+50, l.counts.Learnt+50
+			before := l.since
+			l.since, l.counts.Learnt = before+50, l.counts.Learnt+50
 			if l.choiceDue(before, l.pool.Len()) {
-				at = append(at, l.counts.Since/uint64(f.neighbours))
+				at = append(at, l.since/uint64(f.neighbours))
 				l.chosen = lca.Choice{Rows: l.counts.Learnt, Taken: f.taken, Candidates: make([]lca.Trial, 2)}
 			}
 		}

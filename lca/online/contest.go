@@ -50,7 +50,7 @@ func newContest(l *Learner) *contest {
 	d, rows := l.cfg.Dim, l.pool.Len()
 	f := &Learner{asked: l.asked, cfg: l.cfg, family: l.family, estimator: newEstimator(l.cfg), counts: l.counts, work: new(linalg.Workspace)}
 	f.regime = regime{
-		settings: l.settings, pool: l.pool.Clone(), moments: l.moments.clone(), gap: timegap.Fixed(l.gap.Rows), split: true,
+		since: l.since, settings: l.settings, pool: l.pool.Clone(), moments: l.moments.clone(), gap: timegap.Fixed(l.gap.Rows), split: true,
 		cl: make([]float64, d*d), gate: scoreGate{limit: math.Inf(1)},
 	}
 	c := &contest{learner: f, free: l.open()}

@@ -54,6 +54,7 @@ func FormerBytes(neighbours, columns int) int {
 
 // regime is what is learnt of a stream's rows for as long as they stay as they are.
 type regime struct {
+	since    uint64     // rows learnt since it began
 	settings recipe     // also in Learner.cfg while the regime is current
 	chosen   lca.Choice // the last one; without candidates before the first
 	pool     *pool.Pool
@@ -76,24 +77,17 @@ func (l *Learner) setRegime(r regime) {
 	l.use(r.settings)
 }
 
-// former is a regime that is not the current one.
-type former struct {
-	regime
-	since uint64 // counts.Since when it was left
-}
-
 // formers are the former regimes, the last one to be left at the end.
 type formers struct {
-	regimes []former
+	regimes []regime
 	turned  uint64 // counts.Minibatches at the last return
 }
 
 // swap exchanges the current regime with a former one.
-func (l *Learner) swap(f *former) {
+func (l *Learner) swap(f *regime) {
 	was := l.regime
-	l.setRegime(f.regime)
-	f.regime = was
-	l.counts.Since, f.since = f.since, l.counts.Since
+	l.setRegime(*f)
+	*f = was
 }
 
 // beganLately reports whether the current regime is so young that nothing is anomalous in it, and there are others.
@@ -115,8 +109,7 @@ func (l *Learner) regimeReturns(b pool.Batch, restart bool, below float64) bool 
 	back := l.former.regimes[best]
 	l.former.regimes = slices.Delete(l.former.regimes, best, best+1)
 	l.keepFormer()
-	l.setRegime(back.regime)
-	l.counts.Since = back.since
+	l.setRegime(back)
 	l.former.turned = l.counts.Minibatches
 	l.leave()
 	l.estimator.load(l.pool, l.metric, l.work)
@@ -168,7 +161,7 @@ func (l *Learner) keepFormer() {
 }
 
 // thinned returns the current regime with fewer neighbours.
-func (l *Learner) thinned() (former, bool) {
+func (l *Learner) thinned() (regime, bool) {
 	was, d := l.regime, l.cfg.Dim
 	evaluator := l.unusual.leaves
 	if l.unusual.leaves = nil; evaluator == nil {
@@ -176,7 +169,7 @@ func (l *Learner) thinned() (former, bool) {
 	}
 	kept := new(pool.Batch).Sample(was.pool.Batch(), sampleRows, 0, d)
 	next := regime{
-		settings: was.settings, chosen: was.chosen,
+		since: was.since, settings: was.settings, chosen: was.chosen,
 		pool: pool.New(l.cfg.Neighbours, d), moments: was.moments, cl: make([]float64, d*d),
 		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.Interrupted(),
 		longest: slices.Clone(was.longest), evaluator: evaluator,
@@ -198,7 +191,7 @@ func (l *Learner) thinned() (former, bool) {
 		l.setGate(some)
 	}
 	next, l.regime = l.regime, was
-	return former{next, l.counts.Since}, err == nil
+	return next, err == nil
 }
 
 // findFirstSplit sets the metric that follows from the rest of a regime, and from the d_P that it had.
@@ -211,7 +204,7 @@ func (l *Learner) findFirstSplit(parzen int) error {
 // formerFields passes the former regimes. Their metrics follow from the rest, and are found again when they are read, each in the place of the current regime, which
 // must have been read.
 func (l *Learner) formerFields(f *state.Fields) {
-	current, d := former{l.regime, l.counts.Since}, l.cfg.Dim
+	current, d := l.regime, l.cfg.Dim
 	f.U64(&l.former.turned)
 	if f.Version == state.SecondEdition { // whether the last one was left for the current one, when that began, and whether the last one was brief
 		var left, brief bool
@@ -220,28 +213,29 @@ func (l *Learner) formerFields(f *state.Fields) {
 		f.U64(&began)
 		f.Flag(&brief)
 	}
-	state.List(f, &l.former.regimes, 8*d*d, func(r *former) {
+	state.List(f, &l.former.regimes, 8*d*d, func(r *regime) {
 		if !f.Reads() {
 			r.fields(f, d, &r.metric.parzen)
 			return
 		}
 		parzen := 0
-		r.regime = emptyRegime(l.cfg)
+		*r = emptyRegime(l.cfg)
 		r.fields(f, d, &parzen)
 		f.Check(r.pool.Len() > 0 && parzen >= 0 && parzen <= d, "a former metric with %d neighbours and d_P = %d", r.pool.Len(), parzen)
 		if f.R.Err != nil {
 			return
 		}
-		l.regime, l.counts.Since = r.regime, r.since
+		l.regime = *r
 		l.restore(r.settings)
 		f.Check(l.findFirstSplit(parzen) == nil, "a former C_L that is not positive definite")
-		r.regime = l.regime
+		*r = l.regime
 	})
-	l.setRegime(current.regime)
-	l.counts.Since = current.since
+	if f.Reads() {
+		l.setRegime(current)
+	}
 }
 
-func (r *former) fields(f *state.Fields, d int, parzen *int) {
+func (r *regime) fields(f *state.Fields, d int, parzen *int) {
 	f.U64(&r.since)
 	r.settings.fields(f)
 	choiceFields(f, &r.chosen)

@@ -73,7 +73,7 @@ func (l *Learner) inliers(b pool.Batch) pool.Batch {
 
 // departed returns by how much constant columns of the projected rows have moved, as the estimator has it; nil where such rows may be learnt.
 func (l *Learner) departed() []float64 {
-	young := l.counts.Since < constantRows && !l.keepsKnown() // with Drift off the first rows have shown all that there is
+	young := l.since < constantRows && !l.keepsKnown() // with Drift off the first rows have shown all that there is
 	if young || math.IsInf(l.cfg.OutlierGate, 1) {
 		return nil
 	}

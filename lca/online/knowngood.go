@@ -75,8 +75,7 @@ func (l *Learner) knownReturns(all pool.Batch) bool {
 	}
 	most, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
 	left = left[max(0, len(left)-(most-1)):] // one of them is what knew all
-	l.setRegime(back.regime)
-	l.counts.Since = back.since
+	l.setRegime(back)
 	l.choice.drop()
 	l.held = pool.Batch{}
 	if l.former.regimes = kept[:1:1]; best == 0 {
@@ -99,9 +98,9 @@ func (l *Learner) recognises(recent, last pool.Batch) (nll float64, ok bool) {
 }
 
 // keepKnown keeps the current regime if it knows what the one that is kept knows. It asks when the rows learnt have passed the warm-up's number times a power
-// of two. before is counts.Since without the last minibatch.
+// of two. before is regime.since without the last minibatch.
 func (l *Learner) keepKnown(before uint64) {
-	if !l.keepsKnown() || !l.split || !doubled(before, l.counts.Since, uint64(l.cfg.warmupRows())) {
+	if !l.keepsKnown() || !l.split || !doubled(before, l.since, uint64(l.cfg.warmupRows())) {
 		return
 	}
 	kept := l.former.regimes
@@ -116,7 +115,7 @@ func (l *Learner) keepKnown(before uint64) {
 }
 
 // stillKnows reports whether the current regime knows the rows that a former one knows.
-func (l *Learner) stillKnows(kept *former) bool {
+func (l *Learner) stillKnows(kept *regime) bool {
 	known := new(pool.Batch).Sample(kept.pool.Batch(), gateRows, 0, l.cfg.Dim)
 	far, now := l.refused(known), slices.Clone(l.score(known))
 	l.swap(kept)

@@ -86,7 +86,6 @@ type counts struct {
 	Returns     uint64 // former metrics that became current again
 	Refusals    uint64 // alarms because many rows were refused for long
 	Minibatches uint64 // calls of Learn that updated C_L
-	Since       uint64 // rows learnt since the start or the last restart
 }
 
 // NewLearner returns a learner that has seen nothing.
@@ -178,7 +177,7 @@ func (l *Learner) learn(all pool.Batch, s Step) (Step, error) {
 	if anomalous {
 		return l.quarantine(all, s)
 	}
-	since, held := l.counts.Since, l.pool.Len()
+	since, held := l.since, l.pool.Len()
 	learnt, err := l.step(j, &s)
 	if err == nil {
 		err = l.remember(learnt, since, held, &s)
@@ -237,8 +236,8 @@ func (l *Learner) belowCurrent(anomalous bool, s *Step) float64 {
 // step learns a minibatch: C_L by equation 8, then μ and C_G, then B_G and B_L by Proposition 1. Some of the rows replace neighbours.
 func (l *Learner) step(j judgement, s *Step) (learnt pool.Batch, err error) {
 	l.acceptNormal(j, s)
-	s.PassRows = l.cfg.memory(l.counts.Since, l.gap.Rows)
-	s.Discount, s.Steps = l.cfg.discount(j.moments.Rows, s.PassRows), l.cfg.steps(l.counts.Since)
+	s.PassRows = l.cfg.memory(l.since, l.gap.Rows)
+	s.Discount, s.Steps = l.cfg.discount(j.moments.Rows, s.PassRows), l.cfg.steps(l.since)
 	s.Copies = j.moments.Copies
 	l.holdMoved(j.all)
 	b, m := l.dropGated(j.inside, j.moments)
@@ -260,7 +259,7 @@ func (l *Learner) step(j judgement, s *Step) (learnt pool.Batch, err error) {
 	return b, err
 }
 
-// remember does what follows once rows have been learnt: it counts them, rehearses the pool, and lets the data choose. since is counts.Since without them,
+// remember does what follows once rows have been learnt: it counts them, rehearses the pool, and lets the data choose. since is regime.since without them,
 // and held how many rows the pool had.
 func (l *Learner) remember(learnt pool.Batch, since uint64, held int, s *Step) error {
 	l.updateCounters(s)
@@ -397,7 +396,7 @@ func (l *Learner) updateCounters(s *Step) {
 	s.Pool, s.Ridged = l.pool.Len(), l.metric.ridged
 	c := &l.counts
 	c.Learnt += uint64(s.Learnt)
-	c.Since += uint64(s.Learnt)
+	l.since += uint64(s.Learnt)
 	c.Gated += uint64(s.Gated)
 	c.Copies += uint64(s.Copies)
 	c.Minibatches++

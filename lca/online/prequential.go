@@ -56,7 +56,7 @@ const (
 // Where rows of any column depend on those before them for long, a row has a part in the metric by its neighbours in time as well. If that leaves too few
 // independent ones, there are no figures.
 func (l *Learner) judgeSet() {
-	if l.running.Weight >= runningRows && l.counts.Since >= longRunning*runningRows {
+	if l.running.Weight >= runningRows && l.since >= longRunning*runningRows {
 		return
 	}
 	if l.running.Weight < runningRows {

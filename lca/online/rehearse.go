@@ -68,7 +68,7 @@ func (l *Learner) worthReplaying(rows int) bool {
 func (l *Learner) rowsDoubled(before uint64) bool {
 	first := uint64(l.cfg.warmupRows())
 	for at := first; at < 2*max(uint64(l.cfg.Neighbours), first); at *= 2 {
-		if before < at && at <= l.counts.Since {
+		if before < at && at <= l.since {
 			return true
 		}
 	}

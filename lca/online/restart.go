@@ -144,9 +144,8 @@ func (l *Learner) moves(x []float64) bool {
 
 // restart leaves the current regime, and begins with the given rows.
 func (l *Learner) restart(first pool.Batch, s Step) (Step, error) {
-	was := former{l.regime, l.counts.Since}
+	was := l.regime
 	l.leave()
-	l.counts.Since = 0
 	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: was.aligned, cl: make([]float64, l.cfg.Dim*l.cfg.Dim), gap: timegap.New(l.cfg.Neighbours, l.cfg.Finite)})
 	l.gap.Learn(first, l.cfg.Dim)
 	l.gap.Revise()

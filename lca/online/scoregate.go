@@ -63,7 +63,7 @@ func (l *Learner) setGate(b pool.Batch) []float64 {
 	}
 	rows := float64(len(l.sorted))
 	if g := l.gap.Rows; g > 1 {
-		rows = min(rows, float64(max(l.counts.Since, uint64(l.pool.Len())))/float64(g))
+		rows = min(rows, float64(max(l.since, uint64(l.pool.Len())))/float64(g))
 	}
 	l.gate.limit = math.Inf(1)
 	if len(l.sorted) > 0 {

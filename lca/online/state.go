@@ -203,7 +203,7 @@ func (l *Learner) fields(f *state.Fields) {
 		}
 	}
 	d, first := l.cfg.Dim, f.Version == state.FirstEdition
-	l.counts.fields(f)
+	l.counts.fields(f, &l.since)
 	r := &l.running
 	f.F64(&r.Weight, &r.NLL, &r.GaussianNLL, &r.Effective)
 	l.drift.fields(f, d)
@@ -309,8 +309,8 @@ func (a *reference) fields(f *state.Fields, dim int) {
 	f.Check((a.w == nil || len(a.w) == dim*dim) && len(a.parzen)%dim == 0, "reference of %d and %d numbers for %d columns", len(a.w), len(a.parzen), dim)
 }
 
-func (c *counts) fields(f *state.Fields) {
-	f.U64(&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, &c.Since)
+func (c *counts) fields(f *state.Fields, since *uint64) {
+	f.U64(&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, since)
 	if f.Version == state.FirstEdition {
 		return
 	}

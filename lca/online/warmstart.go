@@ -57,8 +57,9 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 	enter(next.cl, d, varying(next.cl, d), active, next.moments.cov)
 	next.counts = counts{
 		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Alarms: m.Info.Alarms, Gated: m.Info.Gated, Copies: m.Info.Copies,
-		Since: uint64(m.Info.PassRows / growthShare), Minibatches: 1,
+		Minibatches: 1,
 	}
+	next.since = uint64(m.Info.PassRows / growthShare)
 	if _, err := next.updateMetric(1); err != nil {
 		return fmt.Errorf("lca: warm start: %w", err)
 	}

@@ -106,7 +106,7 @@ func (l *Learner) begun(s Step, inside, out int) (Step, error) {
 		return s, nil
 	}
 	l.counts.Learnt += uint64(s.Learnt)
-	l.counts.Since += uint64(s.Learnt)
+	l.since += uint64(s.Learnt)
 	l.counts.Minibatches++
 	return s, l.aligned.advance(l)
 }
