@@ -1,6 +1,8 @@
 package online
 
 import (
+	"slices"
+
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 )
@@ -25,6 +27,11 @@ type drift struct {
 	nll   watch.Level
 	far   watch.Level // share of far rows
 	quiet quietColumns
+}
+
+// clone returns figures of its own.
+func (d *drift) clone() drift {
+	return drift{d.nll, d.far, quietColumns{columns: slices.Clone(d.quiet.columns)}}
 }
 
 // young reports whether few minibatches have been learnt since the start or the last restart. far counts all of them; nll

@@ -131,14 +131,20 @@ func (l *Learner) bestFormer(below float64, fits func() (nll float64, ok bool)) 
 	return best
 }
 
-// explains reports whether a minibatch is as those were that the current metric learnt, and its NLL.
+// explains reports whether rows are as those were that the current regime learnt, and their NLL. With Drift off others have refused them, and most must be known.
 func (l *Learner) explains(all pool.Batch) (nll float64, ok bool) {
 	var s Step
 	l.estimator.load(l.pool, l.metric, l.work)
 	j := l.judge(all, &s)
-	quiet := l.drift.quiet.measure(l, j.inside, j.moments)
-	ok = !l.manyFar(j.far, all.Len()) && !quiet && j.moments.Rows+j.moments.Atoms > 0
-	return s.NLL, ok && math.Abs(l.drift.nll.Z(s.NLL)) <= formerSurely
+	z := l.drift.nll.Z(s.NLL)
+	switch quiet := l.drift.quiet.measure(l, j.inside, j.moments); {
+	case quiet || j.moments.Rows+j.moments.Atoms == 0:
+		return s.NLL, false
+	case l.cfg.Drift:
+		return s.NLL, !l.manyFar(j.far, all.Len()) && math.Abs(z) <= formerSurely
+	}
+	rare := l.drift.nll.Mean - math.Log(forgottenShare) // of rows of a kind that is as rare as may be forgotten
+	return s.NLL, float64(j.far) <= knownRefused*float64(all.Len()) && (z <= formerSurely || s.NLL <= rare)
 }
 
 // leave forgets what was collected under the regime that is left.
@@ -160,7 +166,7 @@ func (l *Learner) keepFormer() {
 	}
 }
 
-// thinned returns the current regime with fewer neighbours.
+// thinned returns the current regime with fewer neighbours. They share nothing that changes: the current one may go on.
 func (l *Learner) thinned() (regime, bool) {
 	was, d := l.regime, l.cfg.Dim
 	evaluator := l.unusual.leaves
@@ -170,8 +176,8 @@ func (l *Learner) thinned() (regime, bool) {
 	kept := new(pool.Batch).Sample(was.pool.Batch(), sampleRows, 0, d)
 	next := regime{
 		since: was.since, settings: was.settings, chosen: was.chosen,
-		pool: pool.New(l.cfg.Neighbours, d), moments: was.moments, cl: make([]float64, d*d),
-		drift: was.drift, aligned: was.aligned.clone(), gap: was.gap.Interrupted(),
+		pool: pool.New(l.cfg.Neighbours, d), moments: was.moments.clone(), cl: make([]float64, d*d),
+		drift: was.drift.clone(), aligned: was.aligned.clone(), gap: was.gap.Clone(),
 		longest: slices.Clone(was.longest), evaluator: evaluator,
 	}
 	for i, id := range kept.IDs {

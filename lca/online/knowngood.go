@@ -62,7 +62,10 @@ func (l *Learner) knownReturns(all pool.Batch) bool {
 		recent = l.held.Part(first, l.held.Len(), d).Clone()
 		recent.Append(all)
 	}
-	best := l.bestFormer(math.Inf(1), func() (float64, bool) { return l.recognises(recent, all) })
+	best := l.bestFormer(math.Inf(1), func() (float64, bool) {
+		nll, ok := l.explains(recent)
+		return nll, ok && !l.isStuck(all)
+	})
 	if best < 0 {
 		return false
 	}
@@ -84,17 +87,6 @@ func (l *Learner) knownReturns(all pool.Batch) bool {
 	l.former.regimes = append(l.former.regimes, left...)
 	l.estimator.load(l.pool, l.metric, l.work)
 	return true
-}
-
-// recognises reports whether the current regime knows rows that another has refused, and their NLL. In the last of them no column
-// must be stuck.
-func (l *Learner) recognises(recent, last pool.Batch) (nll float64, ok bool) {
-	var s Step
-	l.estimator.load(l.pool, l.metric, l.work)
-	j := l.judge(recent, &s)
-	ok = !l.isStuck(last) && !l.drift.quiet.measure(l, j.inside, j.moments) && j.moments.Rows+j.moments.Atoms > 0
-	ok = ok && float64(j.far) <= knownRefused*float64(recent.Len())
-	return s.NLL, ok && (l.drift.nll.Z(s.NLL) <= formerSurely || s.NLL <= l.drift.nll.Mean-math.Log(forgottenShare)) // rows of a kind that is as rare as may be forgotten
 }
 
 // keepKnown keeps the current regime if it knows what the one that is kept knows. It asks when the rows learnt have passed the warm-up's number times a power
@@ -141,9 +133,6 @@ func (l *Learner) keepThis() {
 		l.former.regimes = nil
 		return
 	}
-	one.moments = one.moments.clone() // the current regime goes on with what the two share
-	one.drift.quiet = one.drift.quiet.clone()
-	one.gap = one.gap.Clone()
 	if len(l.former.regimes) == 0 {
 		l.former.regimes = append(l.former.regimes, one)
 		return

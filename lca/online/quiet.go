@@ -2,7 +2,6 @@ package online
 
 import (
 	"math"
-	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -55,11 +54,6 @@ func (q *quietColumns) observe(active []int) {
 	for _, k := range active {
 		q.columns[k].Observe(q.square[k])
 	}
-}
-
-// clone returns levels of its own.
-func (q *quietColumns) clone() quietColumns {
-	return quietColumns{columns: slices.Clone(q.columns)}
 }
 
 func (q *quietColumns) fields(f *state.Fields, dim int) {

@@ -48,17 +48,10 @@ func Fixed(rows uint64) Gap { return Gap{Rows: rows} }
 // Interrupt says that the rows to come do not follow those before.
 func (g *Gap) Interrupt() { g.tracks = nil }
 
-// Interrupted returns the gap of a regime that is left: rows that come when it returns make no pairs with those before.
-func (g *Gap) Interrupted() Gap {
-	now := *g
-	now.tracks, now.each = nil, nil
-	return now
-}
-
-// Clone returns the gap of a regime that was left, with figures of its own.
+// Clone returns the gap of a regime that is left, with figures of its own: rows that come when it returns make no pairs with those before.
 func (g *Gap) Clone() Gap {
-	now := g.Interrupted()
-	now.levels = slices.Clone(g.levels)
+	now := *g
+	now.tracks, now.each, now.levels = nil, nil, slices.Clone(g.levels)
 	for i := range now.levels {
 		for _, v := range now.levels[i].columns() {
 			*v = slices.Clone(*v)
