@@ -40,7 +40,7 @@ type lastRows struct {
 
 	rows  []float64
 	turns []*recent.Series // of the rows of a minibatch
-	known []int            // places of these rows in it
+	known []int            // places of these rows in it; empty: they are all
 	held  []bool           // of all its rows; empty: none is
 }
 
@@ -73,25 +73,18 @@ func (r *lastRows) pass(x []float64, series []uint64, dim int) {
 
 // find sets turns to the series of the rows that are of one that is kept, and returns these rows.
 func (r *lastRows) find(x []float64, series []uint64, dim int) []float64 {
-	all := len(series) == len(x)/dim
 	r.turns, r.rows, r.known = r.turns[:0], r.rows[:0], r.known[:0]
 	for i, id := range series {
-		s := r.of(id, dim)
-		if s == nil {
-			if all {
-				all, r.rows = false, append(r.rows, x[:i*dim]...)
-				for k := range i {
-					r.known = append(r.known, k)
-				}
-			}
-			continue
-		}
-		if r.turns = append(r.turns, s); !all {
-			r.rows, r.known = append(r.rows, x[i*dim:(i+1)*dim]...), append(r.known, i)
+		if s := r.of(id, dim); s != nil {
+			r.turns, r.known = append(r.turns, s), append(r.known, i)
 		}
 	}
-	if all {
+	if n := len(x) / dim; len(r.known) == n {
+		r.known = r.known[:0]
 		return x
+	}
+	for _, i := range r.known {
+		r.rows = append(r.rows, x[i*dim:(i+1)*dim]...)
 	}
 	return r.rows
 }

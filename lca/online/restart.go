@@ -142,26 +142,16 @@ func (l *Learner) moves(x []float64) bool {
 	return len(moments.columnScale(l.cfg.NuUnit).Active) > 0
 }
 
-// restart leaves the current regime, and begins with the given rows.
+// restart leaves the current regime, and begins with the given rows as with the first of a stream.
 func (l *Learner) restart(first pool.Batch, s Step) (Step, error) {
-	was := l.regime
 	l.leave()
-	l.setRegime(regime{settings: l.asked.resolved().recipe(), aligned: was.aligned, cl: make([]float64, l.cfg.Dim*l.cfg.Dim), gap: timegap.New(l.cfg.Neighbours, l.cfg.Finite)})
+	l.keepFormer()
+	next := emptyRegime(l.asked.resolved())
+	next.aligned = l.aligned
+	l.setRegime(next)
 	l.gap.Learn(first, l.cfg.Dim)
 	l.gap.Revise()
-	b, used, err := l.fitInside(first, &s)
-	if err != nil {
-		return Step{}, err
-	}
-	before := s.Gated
-	s.Gated, s.Learnt = before+first.Len()-b.Len(), used
-	l.swap(&was)
-	l.keepFormer()
-	l.swap(&was)
-	if err := l.chooseBeginning(b.Len(), &s); err != nil {
-		return Step{}, err
-	}
-	return l.begun(s, b.Len(), s.Gated-before)
+	return l.initialise(first, s)
 }
 
 // join learns the rows in quarantine in addition to all rows before them. A finite set may be sorted: what begins in the
