@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	sampleRows   = 1000 // rows that stand for more of them: of the pool for candidates, unless rowsPerColumn asks for more, and in a former regime; of the stream for the choice
+	sampleRows   = 1000 // rows that stand for more of them: of the pool for candidates, unless rowsPerColumn asks for more, in a former regime, and to judge a set that has ended; of the stream for the choice
 	choiceSurely = 2    // standard errors by which a candidate must be better
 	choiceLeast  = 300  // rows that a pool must hold for a choice before it is full
 	choiceEarly  = 8    // the first choice is at one row in this many of a full pool

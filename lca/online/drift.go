@@ -9,7 +9,7 @@ import (
 
 const (
 	driftAlarm = 5.0 // standard deviations that are rare: one figure of a minibatch in three million is beyond, and a row's squared distance hardly ever
-	// With the density preset a change must last for this many rows per column, and for at least patientRows.
+	// With the density preset a change must last for this many rows per column, and for at least patientRows. With the metric preset it is accepted after as many.
 	patientColumns = 100
 	patientRows    = 1000
 )

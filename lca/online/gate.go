@@ -15,7 +15,7 @@ import (
 const (
 	outlierDistance = 10 // standard deviations, in the root mean square over all directions
 	manyRows        = 0.10
-	constantRows    = 1000 // learnt rows after which a column that has not moved is taken for constant: of fewer it may be one that moves seldom
+	grownRows       = 1000 // rows from which on a stream is no longer young: a column that has not moved is constant, where of fewer rows it may be one that moves seldom; and series count the same
 )
 
 // The gate keeps outliers out of Ĉ_L, μ, C_G and the pool; they are scored and counted. A row gives its nearest
@@ -73,7 +73,7 @@ func (l *Learner) inliers(b pool.Batch) pool.Batch {
 
 // departed returns by how much constant columns of the projected rows have moved, as the estimator has it; nil where such rows may be learnt.
 func (l *Learner) departed() []float64 {
-	young := l.since < constantRows && !l.keepsKnown() // with Drift off the first rows have shown all that there is
+	young := l.since < grownRows && !l.keepsKnown() // with Drift off the first rows have shown all that there is
 	if young || math.IsInf(l.cfg.OutlierGate, 1) {
 		return nil
 	}

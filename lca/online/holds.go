@@ -31,9 +31,7 @@ const (
 	closedHolds = 4  // that are kept when they are over
 	leastKept   = 50 // rows of a hold, if any are: the means of the first 20 are not learnt
 
-	metricAccepts  = 1000               // rows, with PresetMetric
 	densityAccepts = 7 * 24 * 3_600_000 // ms, with PresetDensity
-	leastAccepted  = 200                // rows that a hold has at least when it is accepted by the clock
 	stampless      = 100_000            // rows that stand for AcceptSpan where rows have no stamps
 )
 
@@ -251,7 +249,7 @@ func (l *Learner) acceptOld() {
 	var old []*hold
 	whole := l.most(l.unusual.inOrder())
 	for _, one := range l.unusual.inOrder() {
-		if (l.lasts(one) || whole && one.count >= leastAccepted) && l.recent.learner.Unusual(one.rows.X) {
+		if (l.lasts(one) || whole && one.count >= warmupRows) && l.recent.learner.Unusual(one.rows.X) {
 			old = append(old, one)
 		}
 	}
@@ -260,18 +258,15 @@ func (l *Learner) acceptOld() {
 	}
 }
 
-// grown is from how many rows on all series count the same.
-const grown = 1000
-
 // most reports whether holds are of more than half of what the stream is made of: of its series, or most rows of young ones. A minibatch alone may have the rows of one.
 func (l *Learner) most(of []*hold) bool {
 	all, held := uint64(0), uint64(0)
 	for _, s := range l.recent.series {
-		all += min(uint64(s.Rows), grown)
+		all += min(uint64(s.Rows), grownRows)
 	}
 	for _, one := range of {
 		if s := l.recent.series[one.series]; s != nil {
-			held += min(uint64(s.Rows), grown)
+			held += min(uint64(s.Rows), grownRows)
 		}
 	}
 	return 2*held > all
@@ -286,7 +281,7 @@ func (l *Learner) lasts(h *hold) bool {
 	case h.clock.Largest == 0:
 		return h.count >= stampless
 	}
-	return h.clock.Elapsed >= span && h.count >= leastAccepted
+	return h.clock.Elapsed >= span && h.count >= warmupRows
 }
 
 // accepts is for how long a change must last: in rows, or in ms if that is not 0.
@@ -299,7 +294,7 @@ func (c Config) accepts() (rows uint64, span int64) {
 	case c.Preset == lca.PresetDensity:
 		return 0, densityAccepts
 	}
-	return metricAccepts, 0
+	return patientRows, 0
 }
 
 // accept lets the rows of holds be learnt. Those that are over are of what the stream is not now, and say nothing of an episode that is open.

@@ -42,11 +42,8 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	s.GaussianNLL = 0.5*n*math.Log(2*math.Pi) + prop1.LogDiagonal(l.metric.gaussian, len(l.metric.Active)) + gaussian/counted
 }
 
-const (
-	judgedRows = 4000 // rows of the pool, at most, that judge a set that has ended
-	// Of a set of this many times runningRows the first metrics hardly count in the running figures.
-	longRunning = 5
-)
+// Of a set of longRunning times runningRows the first metrics hardly count in the running figures.
+const longRunning = 5
 
 // judgeSet sets the figures of Info to those of the current metric, once a set of rows has ended: the means over the pool, with each row scored as one that had
 // no part in it. So it is no neighbour of itself; it has no part in μ and C_G (ownPart); and for each number of C_L that the Parzen directions have for
@@ -70,7 +67,7 @@ func (l *Learner) judgeSet() {
 	if independent < float64(searchColumns*n) {
 		return
 	}
-	b := new(pool.Batch).Sample(l.pool.Batch(), judgedRows, 0, l.cfg.Dim)
+	b := new(pool.Batch).Sample(l.pool.Batch(), sampleRows, 0, l.cfg.Dim)
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.estimator.project(b.X, l.moments.mean)
 	m := l.estimator.update(l.exclusion(b))

@@ -6,10 +6,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
-const (
-	restsLonger = 2   // times as long as ever before a sensor that is stuck repeats its value
-	usualRows   = 256 // rows of the pool that tell a usual value: how long a column has it is chance, as where there are pulses now and then
-)
+// restsLonger is how many times as long as ever before a sensor that is stuck repeats its value.
+const restsLonger = 2
 
 // rests are the values that columns repeat now. Sensors that are stuck repeat one that may be as likely as any, so that no score tells. What tells is that
 // they have never repeated any for half as long. A regime knows the longest of each column, of those that were learnt from the beginning to the end.
@@ -81,10 +79,10 @@ func equalInColumn(b pool.Batch, column, d int) bool {
 	return true
 }
 
-// usual reports whether a column has that value in most rows of the pool.
+// usual reports whether a column has that value in most rows of the pool. How long it has it is then chance, as where there are pulses now and then.
 func (l *Learner) usual(column int, value float64) bool {
 	n, rows := 0, 0
-	for i := 0; i < l.pool.Len(); i += max(1, l.pool.Len()/usualRows) {
+	for i := 0; i < l.pool.Len(); i += max(1, l.pool.Len()/gateRows) {
 		if rows++; l.pool.Row(i)[column] == value {
 			n++
 		}

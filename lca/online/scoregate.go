@@ -11,9 +11,8 @@ import (
 )
 
 const (
-	gateShare       = 5e-4 // share of the pool's own rows that the gate would refuse
-	gateRows        = 500  // rows of the pool whose scores set the gate
-	gateMinibatches = 128  // minibatches between two revisions, which cost as much as five
+	gateShare = 5e-4 // share of the pool's own rows that the gate would refuse
+	gateRows  = 500  // rows of the pool whose scores set the gate, which is revised every alignEvery minibatches: that costs as much as five. As many tell a usual value (rests.go)
 )
 
 // scoreGate is the score −log p beyond which a row is not learnt: the (1 − 5·10⁻⁴) quantile of the leave-one-out scores
@@ -42,7 +41,7 @@ func (l *Learner) knowsScores() bool {
 
 // reviseGate computes the gate again from time to time. The estimator must be loaded.
 func (l *Learner) reviseGate() {
-	if l.usesScores() && l.counts.Minibatches%gateMinibatches == 0 {
+	if l.usesScores() && l.counts.Minibatches%alignEvery == 0 {
 		l.setGate(l.inside.Sample(l.pool.Batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
 	}
 }

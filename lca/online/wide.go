@@ -11,9 +11,8 @@ import (
 //
 // as Ledoit and Wolf (2004) have it for Gaussian rows; n are the independent rows behind it. a follows from the moments, and falls as they grow.
 
-const (
-	wideSpare = 500 // rows of the warm-up beyond one for each column
-)
+// wideSpare is the rows of the warm-up beyond one for each column.
+const wideSpare = 500
 
 // wide reports whether rows are wide, and a single Gaussian may be all that is learnt of them.
 func (c Config) wide() bool {
