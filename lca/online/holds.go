@@ -50,7 +50,6 @@ type holds struct {
 	closed  []*hold    // the last ones, in order
 	queue   pool.Batch // rows that were accepted, and wait to be learnt
 	joins   pool.Batch // the same, of few series among others
-	most    bool       // the last minibatch was held, for the most part
 	changed int        // acceptances that no Step has told
 	total   uint64     // rows that were held
 	dropped uint64     // of them, that were not learnt and never will be
@@ -155,7 +154,6 @@ func (l *Learner) holdSeries(b pool.Batch, kept []int, series []uint64, stamps [
 		b = l.divide(b, kept, series, stamps)
 		s.Held = l.apart.held
 		l.rests.pass(l.apart.last, true, l.longest, l.cfg.Dim)
-		h.most = 2*s.Held > s.Rows
 		l.endEvicted()
 		l.regimeOfHeld(s)
 		l.acceptOld()
@@ -338,7 +336,7 @@ func (l *Learner) released(one *hold, to *pool.Batch) {
 // regimeOfHeld tries former regimes on the rows that are held now, if they are most of a minibatch: one that explains them is current again.
 func (l *Learner) regimeOfHeld(s *Step) {
 	h := &l.unusual
-	if !h.most || len(l.former.regimes) == 0 || !l.most(h.inOrder()) {
+	if 2*s.Held <= s.Rows || len(l.former.regimes) == 0 || !l.most(h.inOrder()) {
 		return
 	}
 	if _, known := l.explains(l.apart.last); known { // the current regime explains them: only their order in time is unusual
@@ -409,7 +407,6 @@ func (l *Learner) NotLearnt() (dropped, waiting uint64) {
 
 func (h *holds) fields(f *state.Fields, dim int) {
 	f.U64(&h.total, &h.dropped)
-	f.Flag(&h.most)
 	state.Numbers(f, &h.changed)
 	h.queue.Fields(f, dim)
 	h.joins.Fields(f, dim)

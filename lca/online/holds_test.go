@@ -350,8 +350,8 @@ func TestKnownRowsBringNothingBack(t *testing.T) {
 		t.Fatal("the current regime cannot be kept")
 	}
 	f.l.former.regimes = append(f.l.former.regimes, same)
-	f.l.apart.last, f.l.unusual.most = new(pool.Batch).Sample(f.l.pool.Batch(), 100, 0, f.l.cfg.Dim), true
-	var s Step
+	f.l.apart.last = new(pool.Batch).Sample(f.l.pool.Batch(), 100, 0, f.l.cfg.Dim)
+	s := Step{Rows: 100, Held: 100}
 	f.l.regimeOfHeld(&s)
 	if s.Alarm != AlarmNone || len(f.l.former.regimes) != 1 {
 		t.Errorf("%v, %d former regimes", s.Alarm, len(f.l.former.regimes))

@@ -63,7 +63,7 @@ import (
 //	known     flag whether what was known is kept, and held is what was refused last
 //	recent    flag whether the last rows are scored, flag whether they come again, and unless they are not: as recent.Learner writes it, number of series u64,
 //	          and of each, ascending, its identity u64, and as recent.Series writes it
-//	holds     rows held u64, rows of holds that ended u64, flag whether the last minibatch was held for the most part, acceptances that are not told u64, rows, identities u×n, places    accepted, and
+//	holds     rows held u64, rows of holds that ended u64, acceptances that are not told u64, rows, identities u×n, places    accepted, and
 //	          not yet learnt, and the same of few series among others; flag whether there is an evaluator of the regime that is about to be left, and that; number of open holds u64, and of each, ascending by series, series, rows so far, stamps of the first and the last row, of its clock the
 //	          largest stamp, the one ahead, rows behind, rows that moved it on and time   u64 each; rows, identities u×n, places; number of holds that are over u64, and of each the same
 //	rests     values that the columns repeat f×d or f×0, rows that have them u×n, and of each whether some were refused, a count and flags; longest rests of the
