@@ -161,8 +161,11 @@ func (l *Learner) keepFormer() {
 		return
 	}
 	if f, ok := l.thinned(); ok {
-		all := append(l.former.regimes, f)
-		l.former.regimes = slices.Delete(all, 0, max(0, len(all)-kept))
+		all, first := append(l.former.regimes, f), 0
+		if l.keepsKnown() {
+			first = 1 // that is what knew all
+		}
+		l.former.regimes = slices.Delete(all, first, first+max(0, len(all)-kept))
 	}
 }
 

@@ -69,22 +69,17 @@ func (l *Learner) knownReturns(all pool.Batch) bool {
 	if best < 0 {
 		return false
 	}
-	back, left := kept[best], slices.Clone(kept[1:])
+	back := kept[best]
 	if best > 0 {
-		left = slices.Delete(left, best-1, best)
+		l.former.regimes = slices.Delete(kept, best, best+1)
 	}
-	if f, ok := l.thinned(); ok {
-		left = append(left, f)
-	}
-	most, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
-	left = left[max(0, len(left)-(most-1)):] // one of them is what knew all
+	l.keepFormer()
 	l.setRegime(back)
 	l.choice.drop()
 	l.held = pool.Batch{}
-	if l.former.regimes = kept[:1:1]; best == 0 {
+	if best == 0 {
 		l.keepThis()
 	}
-	l.former.regimes = append(l.former.regimes, left...)
 	l.estimator.load(l.pool, l.metric, l.work)
 	return true
 }
@@ -128,14 +123,9 @@ func (l *Learner) keepThis() {
 	if most, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim); most == 0 {
 		return
 	}
-	one, ok := l.thinned()
-	if !ok { // the current one may share what the one before knows
-		l.former.regimes = nil
-		return
+	others := l.former.regimes[min(1, len(l.former.regimes)):]
+	l.former.regimes = others
+	if one, ok := l.thinned(); ok {
+		l.former.regimes = append([]regime{one}, others...)
 	}
-	if len(l.former.regimes) == 0 {
-		l.former.regimes = append(l.former.regimes, one)
-		return
-	}
-	l.former.regimes[0] = one
 }
