@@ -76,7 +76,7 @@ var layers = []layer{
 	{rooms + "offsets", "pipeline sink source " + in("app system terminal") + " internal/plural", kafkaClients, ""},
 	{rooms + "doctor", "lca/recent minibatch pipeline sink/snapshot source " + in("app config explain offsets system terminal topics") + " internal/plural internal/logs internal/typo", kafkaClients, ""},
 	{rooms + "replay", "lca minibatch pipeline sink source " + in("app config system terminal") + " internal/plural", "github.com/segmentio github.com/twmb", ""},
-	{rooms + "backtest", "lca lca/online lca/recent minibatch pipeline sink source " + in("app config explain status system terminal") + " internal/plural", "github.com/segmentio github.com/twmb", ""},
+	{rooms + "backtest", "lca lca/online lca/recent minibatch pipeline sink source " + in("app config explain status system terminal") + " internal/plural internal/rowrecord", "github.com/segmentio github.com/twmb", ""},
 	{rooms + "em", "lca pipeline sink/snapshot source " + in("app config") + " internal/plural", "github.com/segmentio github.com/twmb", ""},
 	{rooms + "demo", "sink source " + in("app config demo run system terminal") + " internal/clustering internal/embedded", "github.com/twmb", ""},
 	{rooms + "demo/toy", "lca internal/clustering", "github.com/segmentio github.com/twmb github.com/goccy github.com/spf13", ""},

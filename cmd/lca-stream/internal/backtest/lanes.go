@@ -363,7 +363,7 @@ func (l *lane) messages(part arrow.Record, of func(i int) origin) {
 	l.msgs = l.msgs[:0]
 	for i := range int(part.NumRows()) {
 		from := of(i)
-		m := source.Message{Partition: l.partition(), Offset: l.row, Key: from.key, Time: from.at, Record: part.NewSlice(int64(i), int64(i+1))}
+		m := source.Message{Partition: l.partition(), Offset: l.row, Key: from.key, Time: from.at, Record: newOneRow(part, int64(i))}
 		if l.row++; l.keyed {
 			m.Row = int(l.row)
 		}
