@@ -218,12 +218,26 @@ func normaliser(b prop1.Parts, shape kernel.Shape) float64 {
 		floats.ScaleTo(square.RawRowView(row), 1/length, all.RawRowView(k))
 		logDet += math.Log(length)
 	}
-	lapack64.Getrf(square.RawMatrix(), make([]int, d)) // mat.LogDet estimates the condition number besides, which takes most of its time
-	logs := make([]float64, d)
-	for i := range logs {
-		logs[i] = math.Log(math.Abs(square.At(i, i)))
+	return 0.5*float64(d)*math.Log(2*math.Pi) - logDet - logAbsDet(square) + shape.Excess(prop1.Columns(b.BL))
+}
+
+// wide is the order from which gonum takes several times as long for a determinant as linalg; of a smaller one it needs no blocks.
+const wide = 129
+
+// logAbsDet returns log|det A|, and overwrites A. mat.LogDet estimates the condition number besides, which takes most of its time.
+func logAbsDet(a *mat.Dense) float64 {
+	raw := a.RawMatrix()
+	if raw.Rows >= wide {
+		w := linalg.Borrow()
+		defer w.Return()
+		return w.LogAbsDet(raw.Data, raw.Rows)
 	}
-	return 0.5*float64(d)*math.Log(2*math.Pi) - logDet - floats.Sum(logs) + shape.Excess(prop1.Columns(b.BL))
+	lapack64.Getrf(raw, make([]int, raw.Rows))
+	logs := make([]float64, raw.Rows)
+	for i := range logs {
+		logs[i] = math.Log(math.Abs(a.At(i, i)))
+	}
+	return floats.Sum(logs)
 }
 
 // halfSquares returns ½|Bᵀy_i|² for each row of y.
