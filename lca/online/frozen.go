@@ -56,7 +56,10 @@ func (l *Learner) frozen() *Learner {
 }
 
 // Model returns the model of Learner.Model at the row of Freeze. It is called once.
-func (f *Frozen) Model() (*lca.Model, error) {
+func (f *Frozen) Model() (*lca.Model, error) { return f.ModelIn(lca.CoordinatesAligned) }
+
+// ModelIn is Model in other coordinates. With hundreds of columns it is half the work not to align them with the models before.
+func (f *Frozen) ModelIn(coords lca.Coordinates) (*lca.Model, error) {
 	l, m := f.learner, f.model
 	if l == nil {
 		return m, nil
@@ -68,7 +71,10 @@ func (f *Frozen) Model() (*lca.Model, error) {
 		return nil, err
 	}
 	m.ScoreNeighbours(l.admissible())
-	m.Coordinates, m.Components = lca.CoordinatesAligned, l.cfg.Components
+	if coords != lca.CoordinatesAligned {
+		return m.View(coords, l.cfg.Components)
+	}
+	m.Coordinates, m.Components = coords, l.cfg.Components
 	var err error
 	m.W, err = l.aligned.whitening(m)
 	return m, err

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,7 +38,8 @@ type LearnConfig struct {
 	Keep            int    // snapshot slots, ≥ 1
 	SnapshotRows    uint64 // a snapshot when the rows learnt pass a multiple of this, and before that at every doubling; 0 = only by time and at alarms after the first
 	SnapshotEvery   time.Duration
-	CheckpointRows  uint64 // 0 = only by time
+	Coordinates     lca.Coordinates // of what is published; 0: aligned, as what is written into a topic must be
+	CheckpointRows  uint64          // 0 = only by time
 	CheckpointEvery time.Duration
 	Columns         []string      // source.features
 	Learner         online.Config // with Dim 0: it follows from the features
@@ -504,7 +506,7 @@ func (l *Learn) beginSnapshot(freeze func() (*online.Frozen, error), byRows bool
 	l.unfinished = u
 	go func() {
 		defer close(u.done)
-		if s.Model, u.err = frozen.Model(); u.err != nil {
+		if s.Model, u.err = frozen.ModelIn(cmp.Or(l.Coordinates, lca.CoordinatesAligned)); u.err != nil {
 			u.err = fmt.Errorf("pipeline: model after %s: %w", plural.Count(rows, "row"), u.err)
 		} else if u.msgs, u.slots, u.err = snapshot.Messages(s, l.Topic, l.Keep, before); u.err != nil {
 			u.err = fmt.Errorf("pipeline: snapshot %d: %w", version, u.err)

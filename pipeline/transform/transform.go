@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,22 +28,23 @@ import (
 
 // TransformConfig is what all partitions of one process share.
 type TransformConfig struct {
-	Group      string   // under which input offsets are committed: outputs say so, for two groups may write to one topic
-	Topic      string   // output topic
-	Columns    []string // source.features; decides only before there is a model, which names its own
-	Output     encode.OutputConfig
-	Components lca.Components
-	UntilModel UntilModel
-	OnInvalid  reject.OnInvalid
-	DeadLetter reject.DeadLetter
-	Alarms     Alarms
-	DeadLog    *reject.DeadLog // nil: not logged
-	Follow     *models.Follow
-	Registry   encode.Registry // of the schemas of outputs; nil: there is none
-	Engines    *Engines        // nil: one engine of its own
-	Stats      *stats.Stats
-	Log        *slog.Logger
-	Now        func() time.Time
+	Group       string   // under which input offsets are committed: outputs say so, for two groups may write to one topic
+	Topic       string   // output topic
+	Columns     []string // source.features; decides only before there is a model, which names its own
+	Output      encode.OutputConfig
+	Components  lca.Components
+	Coordinates lca.Coordinates // of the models, and of what is written; 0: aligned
+	UntilModel  UntilModel
+	OnInvalid   reject.OnInvalid
+	DeadLetter  reject.DeadLetter
+	Alarms      Alarms
+	DeadLog     *reject.DeadLog // nil: not logged
+	Follow      *models.Follow
+	Registry    encode.Registry // of the schemas of outputs; nil: there is none
+	Engines     *Engines        // nil: one engine of its own
+	Stats       *stats.Stats
+	Log         *slog.Logger
+	Now         func() time.Time
 
 	// Where Output.Recent is set:
 	Series modelkey.By // the rows of one value are a series; of none: those of a partition. With a model for each value it is model.by
@@ -273,7 +275,7 @@ func (e *engine) adopt(c *TransformConfig, m *stats.PublishedModel) error {
 	if m == e.model {
 		return nil
 	}
-	view, err := m.Model.View(lca.CoordinatesAligned, c.Components)
+	view, err := m.Model.View(cmp.Or(c.Coordinates, lca.CoordinatesAligned), c.Components)
 	if err != nil {
 		return &reject.Stop{Err: fmt.Errorf("snapshot %d: %w", m.Version, err)}
 	}

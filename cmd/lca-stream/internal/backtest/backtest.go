@@ -28,6 +28,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/terminal"
 	"github.com/lca-stream/lca-stream/internal/plural"
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
@@ -464,6 +465,9 @@ func (b *backtest) begin(rec arrow.Record) error {
 		b.rival = &rival{features: minibatch.Features{Names: features.Names}, models: map[string]*ellipsoid{}, series: map[string]int32{}}
 	}
 	b.lanes = lanes{config: b.config, log: b.log, features: features.Names, told: &b.told}
+	if b.flags.rows == "" {
+		b.lanes.coords = lca.CoordinatesComponents // nothing shows any, and no score depends on them
+	}
 	if b.flags.page != "" {
 		b.lanes.budgets = &b.budgets
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/app"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/config"
 	"github.com/lca-stream/lca-stream/cmd/lca-stream/internal/system"
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online"
 	"github.com/lca-stream/lca-stream/lca/recent"
 	"github.com/lca-stream/lca-stream/minibatch"
@@ -41,7 +42,8 @@ type lanes struct {
 	config   *config.Config
 	log      *slog.Logger
 	features []string
-	column   string      // the score that is judged
+	column   string // the score that is judged
+	coords   lca.Coordinates
 	series   modelkey.By // whose values are series of a lane
 
 	learner   online.Config
@@ -160,7 +162,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	}
 	l := &lane{lanes: s, id: id, keyed: keyed, read: snapshot.Assembler{Retain: 1, Only: id}}
 	l.learner = &learn.Learn{LearnConfig: learn.LearnConfig{
-		ModelID: id, Topic: c.Snapshot.Topic, Keep: 2, SnapshotRows: publishedRows, Columns: c.Source.Features, Learner: s.learner,
+		ModelID: id, Topic: c.Snapshot.Topic, Keep: 2, SnapshotRows: publishedRows, Coordinates: s.coords, Columns: c.Source.Features, Learner: s.learner,
 		OnInvalid: invalid, Series: s.series, Producer: app.Producer(), Stats: counts, Log: s.log, Now: time.Now, Normal: !s.scoring,
 		Start: func(context.Context, source.Offsets) (source.Offsets, error) {
 			return source.Offsets{l.partition(): 0}, nil
@@ -175,7 +177,7 @@ func (s *lanes) lane(id string, keyed bool) (*lane, error) {
 	out := system.OutputOf(c)
 	out.Passthrough, out.Models, out.Score, out.Recent, out.Episode = false, false, true, s.learner.Recent, s.learner.Recent
 	l.offline = transform.NewOffline(nil, transform.TransformConfig{
-		Columns: l.learner.Columns, Output: out, Components: c.Transform.Components,
+		Columns: l.learner.Columns, Output: out, Components: c.Transform.Components, Coordinates: s.coords,
 		OnInvalid: invalid, Series: s.series, Engines: s.engines, Stats: counts, Log: s.log, Now: time.Now,
 	})
 	l.offline.Watch(&s.told.rates)
