@@ -323,6 +323,11 @@ func (a *Assembler) decode(s *slot, modelID string) (*Snapshot, error) {
 func (s *slot) join(d *decoder, modelID string, version uint64) (*Snapshot, error) {
 	var at time.Time
 	for _, part := range slices.Concat([]string{PartModel, PartNeighbours}, singleParts) {
+		size := 0
+		for i := range s.chunks[chunkID{part, 0}].n {
+			size += len(s.chunks[chunkID{part, i}].value)
+		}
+		d.reserve(part, size)
 		for i := range s.chunks[chunkID{part, 0}].n {
 			c := s.chunks[chunkID{part, i}]
 			if c.version != version {

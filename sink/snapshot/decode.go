@@ -45,6 +45,16 @@ func (d *decoder) begin(over bool) {
 	}
 }
 
+// reserve makes room for a part of size bytes, nearly all of them numbers: those of hundreds of columns would be copied several times while they grow.
+func (d *decoder) reserve(part string, size int) {
+	switch part {
+	case PartModel:
+		d.table.vector = slices.Grow(d.table.vector, size/8)
+	case PartNeighbours:
+		d.neighbours = slices.Grow(d.neighbours, size/4)
+	}
+}
+
 // add decodes the stream at the start of data as rows of a part, and returns the bytes after it.
 func (d *decoder) add(part string, data []byte, limits ipcguard.Limits) (rest []byte, err error) {
 	if rest, ok := d.addFlat(part, data, limits); ok {
