@@ -171,12 +171,14 @@ tables that are not large; once, with switches that were not kept), and the floo
 | most rows are refused: begin again | 0 of 18 | +0.0000 ± 0.0000 | `TestLockout` | stays |
 | a former regime returns | 0 of 18 | +0.0000 ± 0.0000 | `TestRegimeReturns` | stays |
 | the first fit is repeated without outliers | 1 of 15 | −0.0002 ± 0.0002 | 5 % of rows at 8 sd: 0.3 nats; `metric`: 0.8 | stays |
+| … and once more while the pool holds all rows so far | 1 of 15 | −0.0001 ± 0.0001 | floors the same | deleted |
 | two steps with each of the first minibatches | 2 of 15 | −0.0005 ± 0.0005 | `TestColumnsThatWakeTogether` | stays |
 | a young gate opens where many rows are far | 0 of 15 | +0.0000 ± 0.0000 | streams the same; 256 columns: all is set aside (`TestNoFalseAlarms`) | stays |
 | a young regime is tried against former ones | 0 of 15 | +0.0000 ± 0.0000 | a fault that is over just after it was believed stays in the model for good (`TestReturnRightAfterARestart`) | stays |
 | where columns are sparse, the gate is by C_G | 11 of 15 | −0.0181 ± 0.0107 | −0.160 on one series | stays |
 | rows with company stay out if others would be far less likely | 0 of 15 | +0.0000 ± 0.0000 | `TestSentinel` | stays |
 | `metric`: d_P is searched with ν C_G, too | – | – | five Gaussians + 10 noise: ARI 0.79 instead of 0.996 | stays: a floor |
+| narrower kernels must gain a tenth of a nat | – | – | five Gaussians + 8 noise: `lca_why` first in 0.76 ± 0.07, with it 0.82 ± 0.08 | stays |
 | few rows shrink as makes them most likely, not by Ledoit and Wolf | – | – | AUC of 14 small sets −0.004 ± 0.002 | deleted |
 | a heavy tail of scores goes on beyond the fit | 2 of 18 | +0.0008 ± 0.0006 | floors the same | deleted |
 | a gate in kernel widths makes room for tails | 0 of 18 | +0.0000 ± 0.0000 | floors the same | deleted |

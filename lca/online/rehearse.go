@@ -40,15 +40,6 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 	if _, err := l.convergeOnPool(l.pool.Batch(), s); err != nil {
 		return err
 	}
-	// While the pool holds all rows so far, outliers among the first can still be left out without losing any other.
-	if b := l.pool.Batch(); l.pool.Offered == uint64(b.Len()) && l.knowsScores() {
-		if kept := l.insideGate(b); len(kept) < b.Len() {
-			if _, err := l.fitFirst(new(pool.Batch).Pick(b, kept, l.cfg.Dim), s); err != nil {
-				return err
-			}
-			l.split = true // the rows left out were counted as learnt when they came, and stay counted so
-		}
-	}
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.setGate(l.pool.Batch())
 	l.renewEstimator()

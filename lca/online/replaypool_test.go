@@ -100,8 +100,7 @@ func TestSplitOfYoungPool(t *testing.T) {
 	}
 }
 
-// TestRowsAreCountedOnce holds that each row was learnt, was refused or waits, where outliers among the first rows are found out after they
-// have been learnt too.
+// TestRowsAreCountedOnce holds that each row was learnt, was refused or waits, with outliers among the first rows.
 func TestRowsAreCountedOnce(t *testing.T) {
 	const d, n = 4, 2000
 	for seed := range uint64(3) {
