@@ -211,7 +211,7 @@ func (l *Learner) judge(series []*Series) {
 			score := together(l.charted[i], l.spread[i], d)
 			counted := l.start > leastScore
 			if counted {
-				l.peaks.follow(&series[i].run, score, l.start)
+				l.peaks.follow(&series[i].run, score, l.start, l.held)
 			}
 			if l.learnt >= heldAfter {
 				series[i].hold.follow(score, l.held, e)
@@ -219,10 +219,13 @@ func (l *Learner) judge(series []*Series) {
 			far = share > heldFar && l.learnt >= heldAfter && (l.settled || !l.normal)
 			strange := l.settled && series[i].hold.Open && series[i].run.peak+leastScore > l.left
 			leave = (far || strange) && counted && series[i].run.held(l.learnt)
-			if leave {
+			switch {
+			case leave:
 				l.peaks.withdraw(&series[i].run)
-			} else {
+			case l.settled, l.normal, series[i].run.lasts(l.learnt):
 				others = append(others, score)
+			default: // a few short faults are many of the rows that a young stream's scores are of
+				others = append(others, min(score, l.left))
 			}
 		}
 		l.holds = append(l.holds, series[i].hold.Open)

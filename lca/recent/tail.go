@@ -107,10 +107,12 @@ type run struct {
 	at    uint64  // its place among the peaks; 0: it is not among them
 }
 
-// held reports whether the run is none that the stream makes by itself; learnt are all rows of the stream, with its own: what has lasted for three times as
-// long as all before is what the stream is.
-func (r *run) held(learnt uint64) bool {
-	return r.rows > heldFrom && r.rows <= heldReach && uint64(r.rows) <= learnt-learnt/4
+// held reports whether the run is none that the stream makes by itself.
+func (r *run) held(learnt uint64) bool { return r.rows > heldFrom && !r.lasts(learnt) }
+
+// lasts reports whether the run is what the stream is; learnt are all rows of the stream, with its own: it has lasted for three times as long as all before.
+func (r *run) lasts(learnt uint64) bool {
+	return r.rows > heldReach || uint64(r.rows) > learnt-learnt/4
 }
 
 // peak is that of a run.
@@ -130,7 +132,10 @@ type peaks struct {
 
 // follow moves the run of a series on by a score. Its peak counts from its first row on, as high as it is so far: of n rows, these are the runs that got as high in them. If only
 // those that are over counted, many series that begin together would have short ones alone at first.
-func (p *peaks) follow(r *run, score, start float64) {
+//
+// One that was withdrawn counts when it is over, at most as high as held, from where on it was none that the stream makes by itself: faults that come back
+// must not hide the next one, and what comes again and again is what the stream is.
+func (p *peaks) follow(r *run, score, start, held float64) {
 	p.judged++
 	if r.peak > 0 {
 		r.rows = min(r.rows, math.MaxUint32-1) + 1
@@ -142,6 +147,7 @@ func (p *peaks) follow(r *run, score, start float64) {
 	case r.peak > 0:
 		if r.quiet++; r.quiet >= runEnds {
 			if r.at == 0 {
+				r.peak = min(r.peak, max(held, start)-leastScore)
 				p.add(r)
 			}
 			*r = run{}

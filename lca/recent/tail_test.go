@@ -1,9 +1,11 @@
 package recent
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -112,6 +114,35 @@ func episodesOfMany(next func() []float64, series, d, rows int, rate float64) (o
 	return opened, closed
 }
 
+// Many series of a model that fail at once are told all, although their peaks raise the level row by row: each is judged by the level at which it began.
+func TestManySeriesFailAtOnce(t *testing.T) {
+	const d, series, begin, rows = 8, 1000, 60, 20
+	for _, c := range []struct{ faulty, least int }{{10, 10}, {50, 49}, {100, 90}, {200, 170}} {
+		t.Run(strconv.Itoa(c.faulty), func(t *testing.T) {
+			t.Parallel()
+			next, at := law("white", d, rand.New(rand.NewPCG(1, 9))), 0
+			faulty := func() []float64 {
+				row := next()
+				if at%series < c.faulty && at/series >= begin {
+					row[4] += 4
+				}
+				at++
+				return row
+			}
+			opened, _ := episodesOfMany(faulty, series, d, series*(begin+rows), 1./20_000)
+			told := map[int]bool{}
+			for _, row := range opened {
+				if row/series >= begin && row%series < c.faulty {
+					told[row%series] = true
+				}
+			}
+			if len(told) < c.least {
+				t.Errorf("%d of %d are told within %d rows, want %d", len(told), c.faulty, rows, c.least)
+			}
+		})
+	}
+}
+
 // At the level of a budget, streams without a fault open about as many episodes as the budget has, whatever their law is.
 func TestLevelKeepsTheBudget(t *testing.T) {
 	const d = 8
@@ -200,6 +231,50 @@ func TestLongFaultIsOneEpisode(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// A fault that comes back is told each time: those before it must not be what the stream makes by itself.
+func TestFaultThatReturns(t *testing.T) {
+	const d, times = 8, 20
+	for _, c := range []struct {
+		kind        string
+		begin       int
+		up          float64 // of a column's standard deviation
+		rows, pause int
+		least       int // times told
+	}{
+		{"white", 20_000, 2, 1500, 1500, 19},
+		{"white", 20_000, 3, 1500, 1500, 20},
+		{"white", 20_000, 3, 300, 1700, 20},
+		{"ar .9", 20_000, 8, 300, 1700, 20},
+		{"white", 3000, 8, 40, 410, 8}, // a row in eleven, in a young model, is what the stream makes after a while
+		{"ar .9", 3000, 8, 40, 410, 10},
+	} {
+		t.Run(fmt.Sprintf("%s, after %d rows %g sd higher for %d", c.kind, c.begin, c.up, c.rows), func(t *testing.T) {
+			t.Parallel()
+			next, at, squares := law(c.kind, d, rand.New(rand.NewPCG(3, 4))), 0, 0.
+			faulty := func() []float64 {
+				row := next()
+				if at < c.begin {
+					squares += row[2] * row[2]
+				} else if (at-c.begin)%(c.rows+c.pause) < c.rows {
+					row[2] += c.up * math.Sqrt(squares/float64(c.begin))
+				}
+				at++
+				return row
+			}
+			opened, _ := episodesIn(faulty, d, c.begin+times*(c.rows+c.pause), 1./float64(c.begin))
+			told := map[int]bool{}
+			for _, row := range opened {
+				if row >= c.begin && (row-c.begin)%(c.rows+c.pause) < c.rows {
+					told[(row-c.begin)/(c.rows+c.pause)] = true
+				}
+			}
+			if len(told) < c.least {
+				t.Errorf("told %d of %d times: opened at %v", len(told), times, opened)
+			}
+		})
 	}
 }
 
@@ -353,7 +428,7 @@ func TestTailOfPeaks(t *testing.T) {
 }
 
 // A run counts from its first high row on, as high as it is so far, and is over after runEnds rows that are not high. One that is withdrawn counts when it is over,
-// and the row that it was withdrawn with never.
+// as no more than is given, and the row that it was withdrawn with never.
 func TestRunsOfHighScores(t *testing.T) {
 	p := peaks{judged: 1000}
 	var r, other run
@@ -363,35 +438,71 @@ func TestRunsOfHighScores(t *testing.T) {
 			t.Errorf("%s: peaks %v, want %v", what, p.kept, want)
 		}
 	}
-	p.follow(&r, 3, 1)
+	p.follow(&r, 3, 1, 6)
 	is("it begins", peak{3, 1001})
-	p.follow(&other, 2, 1)
-	p.follow(&r, 5, 1)
-	p.follow(&r, 4, 1)
+	p.follow(&other, 2, 1, 6)
+	p.follow(&r, 5, 1, 6)
+	p.follow(&r, 4, 1, 6)
 	is("another one is not as high", peak{5, 1001}, peak{2, 1002})
 	for range runEnds {
-		p.follow(&r, 0, 1)
+		p.follow(&r, 0, 1, 6)
 	}
 	if is("it is over", peak{5, 1001}, peak{2, 1002}); r != (run{}) {
 		t.Errorf("%+v", r)
 	}
-	p.follow(&r, 7, 1)
+	p.follow(&r, 7, 1, 6)
 	is("the next one", peak{5, 1001}, peak{2, 1002}, peak{7, 1035})
 	p.withdraw(&r)
-	p.follow(&r, 8, 1)
+	p.follow(&r, 8, 1, 6)
 	is("it may be a fault", peak{5, 1001}, peak{2, 1002})
 	for range runEnds {
-		p.follow(&r, 0, 1)
+		p.follow(&r, 0, 1, 6)
 	}
-	is("the fault is over", peak{5, 1001}, peak{2, 1002}, peak{8, 1065})
+	is("the fault is over", peak{5, 1001}, peak{2, 1002}, peak{6, 1065})
 	p.kept = p.kept[2:] // the first are too long ago
-	p.follow(&other, 2, 1)
-	is("no higher", peak{8, 1065})
-	p.follow(&other, 3, 1)
-	is("higher lately", peak{8, 1065}, peak{3, 1067})
+	p.follow(&other, 2, 1, 6)
+	is("no higher", peak{6, 1065})
+	p.follow(&other, 3, 1, 6)
+	is("higher lately", peak{6, 1065}, peak{3, 1067})
 	p.kept[1].score = 9 // of another learner
-	p.follow(&other, 4, 1)
-	is("not its own", peak{8, 1065}, peak{9, 1067}, peak{4, 1068})
+	p.follow(&other, 4, 1, 6)
+	is("not its own", peak{6, 1065}, peak{9, 1067}, peak{4, 1068})
+}
+
+// A run of rows that are not usual is judged by the level at which it began, until 30 rows in a row are usual, or by the present one, if that is lower.
+func TestLevelOfARun(t *testing.T) {
+	var w Watch
+	is := func(what string, want float64) {
+		t.Helper()
+		if got := w.Judges(9); got != want || w.Open || (want < 9) != w.PossibleRun() {
+			t.Errorf("%s: judged by %g, want %g: %+v", what, got, want, w)
+		}
+	}
+	w.Step(0.5, 5, 1)
+	is("usual rows", 9)
+	w.Step(2, math.Inf(1), 1)
+	is("no level is known", 9)
+	w.Step(2, 5, 1)
+	is("it begins", 5)
+	w.Step(4, 6, 1)
+	is("the level is higher now", 5)
+	w.Step(3, 4, 1)
+	is("it is lower now", 4)
+	for range 29 {
+		w.Step(0, 8, 1)
+	}
+	is("29 usual rows", 4)
+	w.Step(2, 8, 1)
+	for range 29 {
+		w.Step(0, 8, 1)
+	}
+	is("a row that is not usual, and 29", 4)
+	w.Step(0, 8, 1)
+	is("30 usual rows", 9)
+	w.Step(2, 5, 1)
+	if w.Step(5.5, 8, 1); w != (Watch{Open: true}) {
+		t.Errorf("above the level at which it began: %+v", w)
+	}
 }
 
 // A series is unusual until 30 rows in a row are usual, or more than half of 200.

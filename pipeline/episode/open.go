@@ -9,7 +9,7 @@ type Level struct {
 	Young  bool    `json:"young"`
 }
 
-// Open is an episode that is open. Its zero value is none. As JSON it is state.
+// Open is an episode that is open. Its zero value is none; one whose watch follows a run may become one. As JSON it is state.
 type Open struct {
 	Watch recent.Watch `json:"watch"`
 	Level Level        `json:"level"` // at which it has opened
@@ -49,6 +49,7 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 	if was { // later models have learnt from the scores of the episode, too, what is usual
 		usual = o.Level.Usual
 	}
+	l.Height = o.Watch.Judges(l.Height)
 	is := o.Watch.Step(score, l.Height, usual)
 	switch {
 	case !is && !was:

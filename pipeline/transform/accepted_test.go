@@ -43,3 +43,30 @@ func TestAcceptedOfAnotherEpisode(t *testing.T) {
 		})
 	}
 }
+
+// A run of rows that are not usual is in the state of its series, and ends where scores are those of another model, or of one that has accepted something.
+func TestRunOfASeriesIsKept(t *testing.T) {
+	run := recent.Watch{Level: 0.7, Quiet: 29}
+	one := &heldSeries{model: "m", turn: 1, episode: episode.Open{Watch: run}}
+	state := one.appendOpen(nil)
+	var read heldSeries
+	if err := read.readOpen(state); err != nil || read.episode.Watch != run || read.model != "m" || read.turn != 1 {
+		t.Errorf("%s is read as %+v, %v", state, read, err)
+	}
+	for _, damaged := range []string{"x", "r", "r{}", `r{"level":1,"quiet":30}`, `r{"level":1,"quiet":-1}`, `r{"level":1e999}`} {
+		if err := new(heldSeries).readOpen([]byte(damaged)); err == nil {
+			t.Errorf("%q is read", damaged)
+		}
+	}
+	for _, c := range []struct {
+		model string
+		turn  uint64
+		want  recent.Watch
+	}{{"m", 1, run}, {"m", 2, recent.Watch{}}, {"another", 1, recent.Watch{}}} {
+		tr := &Transform{engine: &engine{model: &stats.PublishedModel{Snapshot: &snapshot.Snapshot{ModelID: c.model, Model: &lca.Model{Recent: &recent.Evaluator{Turn: c.turn}}}}}}
+		one := &heldSeries{model: "m", turn: 1, episode: episode.Open{Watch: run}}
+		if tr.accepted(one); one.episode.Watch != c.want || len(tr.series.said) > 0 {
+			t.Errorf("model %s, turn %d: %+v, %d records", c.model, c.turn, one.episode.Watch, len(tr.series.said))
+		}
+	}
+}

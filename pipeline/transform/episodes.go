@@ -44,17 +44,21 @@ func (s *heldSeriesSet) say(one *heldSeries, kind, reason, model string, version
 	s.opened(one)
 }
 
-// close closes the episode of a series, if one is open, for another reason than its rows.
+// close closes the episode of a series, if one is open, for another reason than its rows, and ends its run.
 func (s *heldSeriesSet) close(one *heldSeries, reason string) {
 	if one.episode.Watch.Open {
 		s.say(one, episode.Closed, reason, one.model, one.version, one.episode.To.Time)
 	}
+	one.episode = episode.Open{}
 }
 
-// accepted closes the episode of a series where the model knows that what it shows is normal now, and begins the series again: its means are of what was.
+// accepted ends the run of a series where the model is another one or has accepted something, and closes its episode where the model knows that what it shows is normal now, and begins the series again: its means are of what was.
 // Where the model is another one, it knows nothing of the episode, which is over as well.
 func (t *Transform) accepted(one *heldSeries) {
 	if !one.episode.Watch.Open {
+		if one.model != t.model.ModelID || one.turn != t.model.Model.Recent.Turn { // scores were others
+			one.episode = episode.Open{}
+		}
 		return
 	}
 	if one.model != t.model.ModelID {
@@ -179,24 +183,46 @@ type openState struct {
 	Turn    uint64          `json:"turn"`
 }
 
+// runState is what the state of a series with a run holds, as JSON.
+type runState struct {
+	Level float64 `json:"level"`
+	Quiet int     `json:"quiet"`
+	Model string  `json:"model"`
+	Turn  uint64  `json:"turn"`
+}
+
+// What a state holds behind that of its series.
+const (
+	holdsRun     = 'r'
+	holdsEpisode = 'e'
+)
+
 // openBytes is at most what an episode that is open adds to the state of a series.
 const openBytes = 40*recent.MostColumns + AlarmBytes
 
-// appendOpen appends the open episode of a series, if there is one.
+// appendOpen appends the open episode of a series, or its run, if there is one.
 func (h *heldSeries) appendOpen(b []byte) []byte {
-	if !h.episode.Watch.Open {
+	switch w := &h.episode.Watch; {
+	case w.Level != 0:
+		return append(append(b, holdsRun), asJSON(runState{w.Level, w.Quiet, h.model, h.turn})...)
+	case !w.Open:
 		return b
 	}
-	b, _ = h.cause.AppendBinary(b)
+	b, _ = h.cause.AppendBinary(append(b, holdsEpisode))
 	return append(b, asJSON(openState{h.episode, h.model, h.version, h.heard, h.causes, h.turn})...)
 }
 
 // readOpen reads what appendOpen has written.
 func (h *heldSeries) readOpen(b []byte) error {
-	if len(b) == 0 {
+	switch {
+	case len(b) == 0:
 		return nil
+	case b[0] == holdsRun:
+		return h.readRun(b[1:])
+	case b[0] != holdsEpisode:
+		return fmt.Errorf("behind it is a part of kind %q", b[:1])
 	}
-	cause, rest, err := recent.ReadCause(b)
+	cause, rest, err := recent.ReadCause(b[1:])
 	if err != nil {
 		return err
 	}
@@ -208,6 +234,18 @@ func (h *heldSeries) readOpen(b []byte) error {
 		return errors.New("its episode is not of its columns, or none that is open")
 	}
 	h.cause, h.episode, h.model, h.version, h.heard, h.causes, h.turn = cause, s.Episode, s.Model, s.Version, s.Heard, s.Causes, s.Turn
+	return nil
+}
+
+func (h *heldSeries) readRun(b []byte) error {
+	var s runState
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("its run: %w", err)
+	}
+	h.model, h.turn = s.Model, s.Turn
+	if h.episode.Watch = (recent.Watch{Level: s.Level, Quiet: s.Quiet}); !h.episode.Watch.PossibleRun() {
+		return errors.New("its run is none that scores lead to")
+	}
 	return nil
 }
 

@@ -102,7 +102,11 @@ func (t *Transform) watch(w *encode.Whitened) {
 			now = t.rates.At(r.places[i].Offset)
 		}
 		if one.heard = now.Elapsed; r.scorer.Rows(i) > recent.FirstRows { // the level is of the scores of means
+			was := one.episode.Watch.Open
 			say = one.episode.Step(r.places[i], float64(w.Recent[at]), float64(w.RecentP[at]), t.level(now.Rate))
+			if !was {
+				one.model, one.turn = t.model.ModelID, e.Turn
+			}
 			if t.judged != nil {
 				t.judged(Judged{one.name, r.places[i], float64(w.Recent[at]), e, now.Rate})
 			}
@@ -112,9 +116,6 @@ func (t *Transform) watch(w *encode.Whitened) {
 			say = open.Tell()
 		}
 		if say != "" {
-			if say == episode.Opened {
-				one.turn = e.Turn
-			}
 			var changes []recent.Change
 			if cause != nil {
 				changes = cause.Now(e, namedCauses)

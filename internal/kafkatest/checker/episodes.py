@@ -155,6 +155,21 @@ class Held:
 
     def begin(self, d, features):
         self.rows, self.steps, self.features, self.episode = recent.Series(d), causes.Steps(d), features, None
+        self.run = None  # of rows that are not usual, before an episode: the level at which it began, usual rows since, and by which model it is
+
+    def judges(self, height, score, usual, by):
+        """The level that the next row is judged by while no episode is open: at most that of the first row of the run."""
+        if self.run and self.run[2] != by:
+            self.run = None
+        if self.run:
+            height = min(height, self.run[0])
+        if score > height:
+            self.run = None
+        elif score > usual and height < math.inf:
+            self.run = height, 0, by
+        elif self.run:
+            self.run = (self.run[0], self.run[1] + 1, by) if self.run[1] + 1 < QUIET else None
+        return height
 
 
 class Partition:
@@ -237,6 +252,8 @@ class Partition:
         e, height, say = chosen.recent, math.inf, None
         if one.rows.rows > recent.FIRST:
             height, young = e.level(rate)
+            if one.episode is None:
+                height = one.judges(height, score, e.usual, (model, e.turn))
             if one.episode is None and score > height:
                 one.episode = Episode(place, height, young, e.usual, model)
                 one.episode.turn = e.turn
