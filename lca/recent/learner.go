@@ -219,13 +219,10 @@ func (l *Learner) judge(series []*Series) {
 			far = share > heldFar && l.learnt >= heldAfter && (l.settled || !l.normal)
 			strange := l.settled && series[i].hold.Open && series[i].run.peak+leastScore > l.left
 			leave = (far || strange) && counted && series[i].run.held(l.learnt)
-			switch {
-			case leave:
+			if leave {
 				l.peaks.withdraw(&series[i].run)
-			case l.settled, l.normal, series[i].run.lasts(l.learnt):
+			} else {
 				others = append(others, score)
-			default: // a few short faults are many of the rows that a young stream's scores are of
-				others = append(others, min(score, l.left))
 			}
 		}
 		l.holds = append(l.holds, series[i].hold.Open)

@@ -107,12 +107,10 @@ type run struct {
 	at    uint64  // its place among the peaks; 0: it is not among them
 }
 
-// held reports whether the run is none that the stream makes by itself.
-func (r *run) held(learnt uint64) bool { return r.rows > heldFrom && !r.lasts(learnt) }
-
-// lasts reports whether the run is what the stream is; learnt are all rows of the stream, with its own: it has lasted for three times as long as all before.
-func (r *run) lasts(learnt uint64) bool {
-	return r.rows > heldReach || uint64(r.rows) > learnt-learnt/4
+// held reports whether the run is none that the stream makes by itself; learnt are all rows of the stream, with its own: what has lasted for three times as
+// long as all before is what the stream is.
+func (r *run) held(learnt uint64) bool {
+	return r.rows > heldFrom && r.rows <= heldReach && uint64(r.rows) <= learnt-learnt/4
 }
 
 // peak is that of a run.
