@@ -45,3 +45,22 @@ func TestLongTroubleIsSaidAgain(t *testing.T) {
 		}
 	})
 }
+
+// Where the time is over while a request waits for its answer, the error is what the attempts before it were told, and not that this one had no answer.
+func TestLastAnswerIsTheError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &Kafka{log: slog.New(slog.DiscardHandler), request: time.Minute}
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		err := k.repeat(ctx, "AddPartitionsToTxn", func(one context.Context) error {
+			if deadline, _ := ctx.Deadline(); time.Until(deadline) > time.Second {
+				return kafka.UnknownTopicOrPartition
+			}
+			<-one.Done()
+			return one.Err()
+		})
+		if !errors.Is(err, kafka.UnknownTopicOrPartition) || !errors.Is(err, context.DeadlineExceeded) {
+			t.Error(err)
+		}
+	})
+}

@@ -1,6 +1,7 @@
 package sink
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,8 +51,12 @@ func (k *Kafka) repeat(ctx context.Context, what string, send func(context.Conte
 func (k *Kafka) repeatPatiently(ctx context.Context, what string, send func(context.Context) error) error {
 	began := time.Now()
 	say := began.Add(quietFor)
+	var said error // of the last attempt that ctx did not cut short, which says why
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
 		err := send(ctx)
+		if ctx.Err() == nil {
+			said = err
+		}
 		if err == nil {
 			if say.After(began.Add(quietFor)) {
 				k.log.Info("a request that was repeated has been carried out", "request", what, "after", time.Since(began).Round(time.Millisecond))
@@ -67,7 +72,7 @@ func (k *Kafka) repeatPatiently(ctx context.Context, what string, send func(cont
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: gave up after %v: %w: %w", what, time.Since(began).Round(time.Millisecond), ctx.Err(), err)
+			return fmt.Errorf("%s: gave up after %v: %w: %w", what, time.Since(began).Round(time.Millisecond), ctx.Err(), cmp.Or(said, err))
 		case <-time.After(wait/2 + rand.N(wait)): // spread, so that partitions do not repeat in step
 		}
 	}
