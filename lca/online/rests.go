@@ -6,7 +6,7 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
-// restsLonger is how many times as long as ever before a sensor that is stuck repeats its value.
+// restsLonger is the factor by which a stuck sensor repeats its value longer than it ever did before.
 const restsLonger = 2
 
 // rests are the values that columns repeat now. Sensors that are stuck repeat one that may be as likely as any, so that no score tells. What tells is that

@@ -29,12 +29,9 @@ type saying struct {
 }
 
 // say notes what is to be said of a series' episode.
-func (s *heldSeriesSet) say(one *heldSeries, kind, reason, model string, version uint64, at *time.Time) {
+func (s *heldSeriesSet) say(one *heldSeries, kind, reason string, version uint64, at *time.Time) {
 	if kind == episode.Closed && reason == "" {
 		reason = episode.Usual
-	}
-	if kind == episode.Opened {
-		one.model = model
 	}
 	one.version = version
 	s.said = append(s.said, saying{one.episode, kind, reason, one.name, one.causes, one.model, version, at})
@@ -47,16 +44,16 @@ func (s *heldSeriesSet) say(one *heldSeries, kind, reason, model string, version
 // close closes the episode of a series, if one is open, for another reason than its rows, and ends its run.
 func (s *heldSeriesSet) close(one *heldSeries, reason string) {
 	if one.episode.Watch.Open {
-		s.say(one, episode.Closed, reason, one.model, one.version, one.episode.To.Time)
+		s.say(one, episode.Closed, reason, one.version, one.episode.To.Time)
 	}
 	one.episode = episode.Open{}
 }
 
-// accepted ends the run of a series where the model is another one or has accepted something, and closes its episode where the model knows that what it shows is normal now, and begins the series again: its means are of what was.
-// Where the model is another one, it knows nothing of the episode, which is over as well.
+// accepted closes the episode of a series where the model knows that what it shows is normal now, and begins the series again: its means are of what was.
+// Where the model is another one, it knows nothing of the episode, which is over as well. A run is over in both cases: its scores were others.
 func (t *Transform) accepted(one *heldSeries) {
 	if !one.episode.Watch.Open {
-		if one.model != t.model.ModelID || one.turn != t.model.Model.Recent.Turn { // scores were others
+		if one.model != t.model.ModelID || one.turn != t.model.Model.Recent.Turn {
 			one.episode = episode.Open{}
 		}
 		return

@@ -126,7 +126,7 @@ func (t *Transform) watch(w *encode.Whitened) {
 			for _, c := range changes[:min(len(changes), tracedCauses)] {
 				one.traced = append(one.traced, c.Column)
 			}
-			t.series.say(one, say, "", t.model.ModelID, t.model.Version, r.places[i].Time)
+			t.series.say(one, say, "", t.model.Version, r.places[i].Time)
 		}
 		if one.cause = cause; one.episode.Watch.Open {
 			if w.Episode == nil {
