@@ -119,6 +119,42 @@ func BenchmarkFreeze(b *testing.B) {
 	}
 }
 
+// BenchmarkWide is what a row and a version cost where a single Gaussian of wide rows is all there is.
+func BenchmarkWide(b *testing.B) {
+	for _, dim := range []int{384, 768} {
+		b.Run(fmt.Sprintf("d=%d", dim), func(b *testing.B) {
+			c := DefaultConfig(dim)
+			c.Preset = lca.PresetDensity
+			l, err := NewLearner(c)
+			if err != nil {
+				b.Fatal(err)
+			}
+			x, _ := clusters(100*20, dim)
+			learn := func(i int) {
+				if _, err := l.Learn(mat.NewDense(100, dim, x[i%20*100*dim:][:100*dim]), nil, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			for i := range 20 {
+				learn(i)
+			}
+			var rows, version time.Duration
+			for i := range b.N {
+				began := testtools.ProcessorTime(b)
+				learn(i)
+				learnt := testtools.ProcessorTime(b)
+				if _, err := l.Model(); err != nil {
+					b.Fatal(err)
+				}
+				rows, version = rows+learnt-began, version+testtools.ProcessorTime(b)-learnt
+			}
+			b.ReportMetric(float64(100*b.N)/rows.Seconds(), "rows/cpu-s")
+			b.ReportMetric(version.Seconds()*1e3/float64(b.N), "version-ms")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // BenchmarkGrowth shows what a row costs when the stream has been long, and how the cost of a minibatch
 // grows with each of its sizes: t ∝ size^e between the smallest and the largest, others fixed.
 func BenchmarkGrowth(b *testing.B) {

@@ -53,6 +53,7 @@ type eStep[T kernel.Float] struct {
 	dim, n, parzen    int          // d, the number of active columns, d_P
 	number            uint64       // of the split in whose coordinates the neighbours are
 	pool              *pool.Pool   // that the neighbours were loaded from
+	points            int          // of it; where a Gaussian is all there is, no more is known of them
 	metric            *metricState // that was loaded
 	centre, deviation []float64    // c, and the standard deviations of the columns
 	constant          []int        // the columns that are not active
@@ -94,7 +95,9 @@ func (t *eStep[T]) load(p *pool.Pool, m *metricState, w *linalg.Workspace) {
 		t.constant = m.Constant(t.dim)
 		t.global.pack(m, m.basis[d:], n, 1, n-d, t.centre, t.deviation)
 	}
-	if !same || t.neighbours.Len() != p.Len() {
+	if m.alone {
+		t.neighbours.Reset(0, n, 0)
+	} else if !same || t.neighbours.Len() != p.Len() {
 		t.neighbours.Reset(p.Len(), n, d)
 		if t.rounded != nil {
 			t.rounded.Reset(p.Rows, p.Len(), t.centre)
@@ -103,7 +106,9 @@ func (t *eStep[T]) load(p *pool.Pool, m *metricState, w *linalg.Workspace) {
 	}
 	t.transposed = m.local(t.transposed, w)
 	t.local.pack(m, t.transposed, 1, n, d, t.centre, t.deviation)
-	t.local.coordinates.Load(&t.neighbours, p.Rows, t.rounded)
+	if t.points = p.Len(); !m.alone {
+		t.local.coordinates.Load(&t.neighbours, p.Rows, t.rounded)
+	}
 }
 
 // enter projects the pool's rows by B_G, a few at a time.
@@ -142,6 +147,10 @@ func (t *eStep[T]) project(x, mean []float64) {
 func (t *eStep[T]) departures() []float64 { return t.distances.departed }
 
 func (t *eStep[T]) update(ex kernel.Exclusion) *kernel.Moments {
+	if t.metric.alone {
+		kernel.Evenly(&t.moments, t.rows, t.points, ex)
+		return &t.moments
+	}
 	kernel.Update(&t.moments, &t.scratch, t.q, t.rows, &t.neighbours, ex)
 	return &t.moments
 }

@@ -63,10 +63,17 @@ func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
 	if err := s.factorGlobal(l, l.shrinkage(l.metric.parzen)); err != nil {
 		return err
 	}
-	m2 := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu)
-	m.CG, m.CL = f.SymmetricOut(l.m1, d), f.SymmetricOut(m2, d)
-	if err := s.proposition1(m2, l.splitAfter(l.metric.parzen), l.work); err != nil {
-		return err
+	m.CG = f.SymmetricOut(l.m1, d)
+	if l.metric.alone {
+		m.CL = mat.NewSymDense(d, nil)
+		m.CL.ScaleSym(localOfGlobal, m.CG)
+		s.gaussianAlone(l.work)
+	} else {
+		m2 := l.addNu(nil, &s.ColumnScale, cl, l.cfg.Nu)
+		m.CL = f.SymmetricOut(m2, d)
+		if err := s.proposition1(m2, l.splitAfter(l.metric.parzen), l.work); err != nil {
+			return err
+		}
 	}
 	m.Ratio = s.ratio
 	m.BL, m.BG = s.columnsOut(0, s.parzen, d), s.columnsOut(s.parzen, len(f.Active), d)

@@ -40,15 +40,15 @@ func (l *Learner) Freeze() (*Frozen, error) {
 // frozen returns a learner of which Frozen.Model uses the methods, and which shares no memory that l writes to.
 func (l *Learner) frozen() *Learner {
 	was := l.metric
+	now := &metricState{ColumnScale: prop1.ColumnScale{Active: slices.Clone(was.Active), Scale: slices.Clone(was.Scale)}, parzen: was.parzen, alone: was.alone}
+	if !was.alone {
+		now.inverse, now.spanUpdate = slices.Clone(was.inverse), spanUpdate{keep: was.keep, fresh: slices.Clone(was.fresh)}
+	}
 	return &Learner{cfg: l.cfg, family: l.family, regime: regime{
 		pool:    l.pool.Rowless(),
 		moments: l.moments.clone(),
 		cl:      slices.Clone(l.cl),
-		metric: &metricState{
-			ColumnScale: prop1.ColumnScale{Active: slices.Clone(was.Active), Scale: slices.Clone(was.Scale)},
-			parzen:      was.parzen, inverse: slices.Clone(was.inverse),
-			spanUpdate: spanUpdate{keep: was.keep, fresh: slices.Clone(was.fresh)},
-		},
+		metric:  now,
 		aligned: reference{w: slices.Clone(l.aligned.w)},
 		gap:     timegap.Fixed(l.gap.Rows),
 		gate:    l.gate,

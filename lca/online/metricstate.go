@@ -37,6 +37,7 @@ type metricState struct {
 	// The single Gaussian N(μ, C_G + ν_g) that the model is compared with: its Cholesky factor.
 	gaussian []float64
 	ridged   bool // a singular matrix got a ridge
+	alone    bool // it is all there is (wide.go), and no row changes C_L; not part of the state
 
 	spanUpdate
 	number uint64 // of the split, to recognise what is kept in its coordinates; not part of the state
@@ -70,16 +71,24 @@ func (l *Learner) findSplit(previous int) error {
 	if len(next.Active) == 0 {
 		return fmt.Errorf("lca: every column became constant (%d)", d)
 	}
-	if was := l.metric; was != nil {
+	next.alone = l.cfg.alone(previous)
+	if was := l.metric; was != nil && !next.alone {
 		was.fold(l.cl, d, l.work)
 		enter(l.cl, d, was.Active, next.Active, l.moments.cov)
 	}
-	l.m2 = l.addNu(l.m2, &next.ColumnScale, l.cl, l.cfg.Nu)
 	if err := next.factorGlobal(l, l.shrinkage(previous)); err != nil {
 		return err
 	}
-	if err := l.family.next(l, next, previous); err != nil {
-		return err
+	if next.alone {
+		for k, v := range l.moments.full() {
+			l.cl[k] = localOfGlobal * v
+		}
+		next.gaussianAlone(l.work)
+	} else {
+		l.m2 = l.addNu(l.m2, &next.ColumnScale, l.cl, l.cfg.Nu)
+		if err := l.family.next(l, next, previous); err != nil {
+			return err
+		}
 	}
 	next.startSpan(l)
 	l.metric, l.spare = next, l.metric
@@ -201,7 +210,7 @@ func (m *metricState) startSpan(l *Learner) {
 // resume sets what follows from a state that was read.
 func (m *metricState) resume(l *Learner) bool {
 	l.splits++
-	m.number = l.splits
+	m.number, m.alone = l.splits, l.cfg.alone(m.parzen)
 	m.projectNu(l)
 	return m.minibatches == 0 || m.updateSpan(l.work)
 }
@@ -279,6 +288,9 @@ func (m *metricState) local(dst []float64, w *linalg.Workspace) []float64 {
 // average is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1), from the sums of an E-step in the
 // coordinates of the current metric, which it brings back into those of the split.
 func (m *metricState) average(sum *kernel.Moments, discount float64, w *linalg.Workspace) {
+	if m.alone {
+		return
+	}
 	n := len(m.Active)
 	c := sum.Upper
 	if m.narrowed {
@@ -327,6 +339,10 @@ func (m *metricState) fold(cl []float64, dim int, w *linalg.Workspace) {
 
 // current sets dst to the C_L of now, where cl is that of the split.
 func (m *metricState) current(dst, cl []float64, dim int, w *linalg.Workspace) {
+	if m.alone {
+		copy(dst, cl[:dim*dim])
+		return
+	}
 	n := len(m.Active)
 	m.scratch[0] = linalg.Resize(m.scratch[0], n*n)
 	c := m.scratch[0]

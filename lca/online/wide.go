@@ -2,6 +2,8 @@ package online
 
 import (
 	"github.com/lca-stream/lca-stream/lca"
+	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 )
 
 // Rows are wide if several for each column are more than can be waited for, as with embeddings. Such a stream warms up on wideSpare beyond one for
@@ -14,6 +16,9 @@ import (
 // wideSpare is the rows of the warm-up beyond one for each column.
 const wideSpare = 500
 
+// localOfGlobal is C_L of C_G where all neighbours of a row count the same: half is the row's, half that of its neighbours.
+const localOfGlobal = 2
+
 // wide reports whether rows are wide, and a single Gaussian may be all that is learnt of them.
 func (c Config) wide() bool {
 	return c.WarmupRows == lca.Auto && c.freedom().gaussian && c.usualWarmup() > c.Dim+wideSpare
@@ -22,6 +27,28 @@ func (c Config) wide() bool {
 // fewOfWide reports whether rows are wide, and the pool holds few for each column.
 func (l *Learner) fewOfWide() bool {
 	return l.cfg.wide() && l.pool.Len() < momentsRowsPerColumn*len(l.metric.Active)
+}
+
+// alone reports whether a metric of that many Parzen directions is a single Gaussian for good: none is Parzen, and no pool has the rows for EM.
+func (c Config) alone(parzen int) bool {
+	return parzen == 0 && c.wide() && c.Neighbours < momentsRowsPerColumn*c.Dim
+}
+
+// gaussianAlone sets B for M₁ = L Lᵀ where no direction is Parzen: B_G = L⁻ᵀ. All neighbours count the same, so that C_L is 2 C_G whatever the rows
+// are, and all e are 2: nothing needs to be learnt of it, and nothing to be decomposed.
+func (m *metricState) gaussianAlone(w *linalg.Workspace) {
+	n := len(m.Active)
+	m.parzen = 0
+	m.clearBasis()
+	m.ratio = linalg.Resize(m.ratio, n)
+	for i := range n {
+		m.ratio[i], m.basis[i*n+i] = localOfGlobal, 1
+		for k, v := range m.gaussian[i*n:][:i+1] {
+			m.inverse[k*n+i] = v
+		}
+	}
+	w.SolveLeftTransposed(linalg.Dense(m.gaussian, n), m.basis, n, n, n)
+	m.logDet = -prop1.LogDiagonal(m.gaussian, n)
 }
 
 // shrinkage returns a for the Gaussian of so many Parzen directions; 0: C_G stays.

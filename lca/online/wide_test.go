@@ -2,7 +2,9 @@ package online
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -65,6 +67,25 @@ func TestWideRows(t *testing.T) {
 			}
 			if share := low / scored; share < 0.03 || share > 0.08 {
 				t.Errorf("%.1f %% of fresh rows have p < .05", 100*share)
+			}
+			if m.Parzen() != 0 || slices.ContainsFunc(m.Ratio, func(e float64) bool { return e != 2 }) {
+				t.Fatalf("d_P = %d, e = %v", m.Parzen(), m.Ratio)
+			}
+			var gaussian mat.Cholesky
+			if !gaussian.Factorize(m.CG) {
+				t.Fatal("C_G is not positive definite")
+			}
+			x, off, solved := mat.NewDense(1, d, nil), mat.NewVecDense(d, nil), new(mat.VecDense)
+			for k := range d {
+				off.SetVec(k, r.NormFloat64())
+				x.Set(0, k, m.Mean[k]+off.AtVec(k))
+			}
+			if err := gaussian.SolveVecTo(solved, off); err != nil {
+				t.Fatal(err)
+			}
+			want := -0.5 * (mat.Dot(off, solved) + d*math.Log(2*math.Pi) + gaussian.LogDet())
+			if got := m.LogDensity(nil, x)[0]; math.Abs(got-want) > 1e-8*math.Abs(want) {
+				t.Errorf("log p is %v, that of N(μ, C_G) %v", got, want)
 			}
 		})
 	}
