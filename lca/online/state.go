@@ -19,7 +19,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 17
+//	 8  4  version of the layout, 18
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -78,7 +78,7 @@ import (
 // float32 if it is 1 (nothing is lost by it), and otherwise float64.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 17
+	stateVersion = 18
 	stateHeader  = 24
 )
 

@@ -268,8 +268,11 @@ func (l *Learner) Settle() {
 // use makes an evaluator the newest.
 func (l *Learner) use(e *Evaluator) {
 	l.newest, l.start = e, e.Scores.runStart()
-	l.held, l.left = e.Tail.reachedBy(heldShare), e.Tail.reachedBy(leftShare)
+	l.hold(&e.Tail)
 }
+
+// hold sets from where on runs are held, and their rows not learnt, by how high peaks were in their time: of a young stream more is learnt.
+func (l *Learner) hold(t *Tail) { l.held, l.left = t.reachedBy(heldShare), t.reachedBy(leftShare) }
 
 // freeze makes the evaluator of what has been learnt.
 func (l *Learner) freeze() {
@@ -303,10 +306,14 @@ func (l *Learner) freeze() {
 	}
 	e.Row = l.rows.gaussian(e.Scale, 0, d, work)
 	e.Scores, e.First = l.scores.copy(), l.first.copy()
-	if e.Tail = l.peaks.tail(e.Scores.runStart(), &e.Scores); l.learnt < mostAfter {
-		e.Tail.Most = 0
+	start := e.Scores.runStart()
+	e.Tail = l.peaks.tail(start, &e.Scores, func(p peak) float64 { return p.height(start) })
+	then := l.peaks.tail(start, &e.Scores, func(p peak) float64 { return p.score })
+	if l.learnt < mostAfter {
+		e.Tail.Most, then.Most = 0, 0
 	}
 	l.use(e)
+	l.hold(&then)
 }
 
 // uncharted says that the charts are not known: means are at the centre, and deviations as large as the scales.

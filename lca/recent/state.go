@@ -11,9 +11,9 @@ import (
 //
 //	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began, and its place among the peaks; 1 and its hold, or 0, whether it has joined, and weights of others
 //	hold      score up to which rows are usual, usual rows since the last other one, four words of which of the last 200 rows were, the next of them
-//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, turn, series that have joined, weights of others, acceptances, 1 and the newest evaluator, or 0
+//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, turn, series that have joined, weights of others, acceptances, 1, the newest evaluator and from where on runs are held and not learnt, or 0
 //	acceptances  their number, and of each series, turn, time of its last row, and number of the reason
-//	peaks     rows judged, rows before the first peak, and of each peak its score and the rows judged until then
+//	peaks     rows judged, rows before the first peak, and of each peak its score, the start of runs and the rows judged until then
 //	moments   rows that they stand for, rows that came, mean, covariance
 //	distribution  first bin, weights, their sum
 //	evaluator learnt, settled, centre, scale, constant, means and factors (float32) of z, v and x′, both distributions, the seven numbers of the tail, turn, acceptances
@@ -23,7 +23,7 @@ func StateBytes(dim int) int {
 	if dim > MostColumns {
 		return 0
 	}
-	const matrices, lists, histograms, tail = 8*(9+1)/2 + 4*(9+1+1)/2, 8 * 14, 8 * 2 * 2 * 200, 16 * keptPeaks
+	const matrices, lists, histograms, tail = 8*(9+1)/2 + 4*(9+1+1)/2, 8 * 14, 8 * 2 * 2 * 200, 24 * keptPeaks
 	return matrices*dim*dim + lists*dim + histograms + tail
 }
 
@@ -111,6 +111,8 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 	flag(w, l.newest != nil)
 	if l.newest != nil {
 		l.newest.write(w)
+		w.F64(l.held)
+		w.F64(l.left)
 	}
 	return w.B, nil
 }
@@ -128,6 +130,7 @@ func ReadLearner(b []byte, dim int) (l *Learner, rest []byte, err error) {
 	l.accepted = readAccepted(r)
 	if r.U64() == 1 {
 		l.use(readEvaluator(r, dim))
+		l.held, l.left = r.F64(), r.F64()
 	}
 	return l, r.B, failed(r, "recent score")
 }

@@ -116,8 +116,13 @@ func (r *run) held(learnt uint64) bool {
 // peak is that of a run.
 type peak struct {
 	score float64
-	at    uint64 // rows judged until it was counted
+	start float64 // of runs at its time: see height
+	at    uint64  // rows judged until it was counted
 }
+
+// height is as what a peak counts for levels where runs begin above the start now. The scores of young evaluators are higher, and their peaks are so by as much; but
+// what has raised the start since does not raise those before it.
+func (p peak) height(start float64) float64 { return p.score - max(0, p.start-start) }
 
 // peaks are those of the runs of all series.
 type peaks struct {
@@ -140,13 +145,13 @@ func (p *peaks) follow(r *run, score, start, held float64) {
 	}
 	switch height := score - leastScore; {
 	case score > start:
-		p.raise(r, height)
+		p.raise(r, height, start)
 		r.quiet = 0
 	case r.peak > 0:
 		if r.quiet++; r.quiet >= runEnds {
 			if r.at == 0 {
 				r.peak = min(r.peak, max(held, start)-leastScore)
-				p.add(r)
+				p.add(r, start)
 			}
 			*r = run{}
 		}
@@ -154,7 +159,7 @@ func (p *peaks) follow(r *run, score, start, held float64) {
 }
 
 // raise notes a score of a run that is high.
-func (p *peaks) raise(r *run, height float64) {
+func (p *peaks) raise(r *run, height, start float64) {
 	if height <= r.peak {
 		return
 	}
@@ -163,7 +168,7 @@ func (p *peaks) raise(r *run, height float64) {
 	case i >= 0:
 		p.kept[i].score = r.peak + leastScore
 	case began || r.at > 0: // it is no longer among them, and has got higher lately
-		p.add(r)
+		p.add(r, start)
 	}
 }
 
@@ -191,9 +196,9 @@ func (p *peaks) find(r *run) int {
 // reach is the number of rows in which peaks count: the scores of young evaluators are higher.
 func (p *peaks) reach() uint64 { return min(p.judged-p.judged/3, peaksReach) }
 
-func (p *peaks) add(r *run) {
+func (p *peaks) add(r *run, start float64) {
 	r.at = p.judged
-	p.kept = append(p.kept, peak{r.peak + leastScore, r.at})
+	p.kept = append(p.kept, peak{r.peak + leastScore, start, r.at})
 	drop := max(0, len(p.kept)-keptPeaks)
 	for p.judged-p.kept[drop].at > p.reach() {
 		drop++
@@ -204,14 +209,14 @@ func (p *peaks) add(r *run) {
 	}
 }
 
-// tail returns what the peaks say. Runs began above the start, as many of the rows as h knows.
-func (p *peaks) tail(start float64, h *Distribution) Tail {
+// tail returns what the peaks say, each by its height. Runs began above the start, as many of the rows as h knows.
+func (p *peaks) tail(start float64, h *Distribution, height func(peak) float64) Tail {
 	since := max(p.since, p.judged-p.reach())
 	t := Tail{Above: start, Rows: float64(p.judged - since)}
 	heights := p.heights[:0]
 	for _, one := range p.kept {
 		if one.at >= since {
-			heights = append(heights, one.score)
+			heights = append(heights, height(one))
 		}
 	}
 	p.heights = heights
@@ -262,9 +267,9 @@ func (t Tail) peaks() peaks {
 	if t.Peaks == 0 {
 		return p
 	}
-	p.kept = append(p.kept, peak{score: t.Above, at: p.judged})
+	p.kept = append(p.kept, peak{score: t.Above, start: math.Inf(-1), at: p.judged})
 	for i := range int(t.Peaks) {
-		p.kept = append(p.kept, peak{score: t.Above - t.Heavy*math.Log((float64(i)+0.5)/t.Peaks), at: p.judged})
+		p.kept = append(p.kept, peak{score: t.Above - t.Heavy*math.Log((float64(i)+0.5)/t.Peaks), start: math.Inf(-1), at: p.judged})
 	}
 	return p
 }
@@ -275,14 +280,15 @@ func (p *peaks) write(w *state.Writer) {
 	w.Count(len(p.kept))
 	for _, one := range p.kept {
 		w.F64(one.score)
+		w.F64(one.start)
 		w.U64(one.at)
 	}
 }
 
 func (p *peaks) read(r *state.Reader) {
 	p.judged, p.since = r.U64(), r.U64()
-	p.kept = make([]peak, r.Count(16))
+	p.kept = make([]peak, r.Count(24))
 	for i := range p.kept {
-		p.kept[i] = peak{r.F64(), r.U64()}
+		p.kept[i] = peak{r.F64(), r.F64(), r.U64()}
 	}
 }

@@ -182,6 +182,22 @@ func TestLevelKeepsTheBudget(t *testing.T) {
 	}
 }
 
+// Young streams keep the budget, too: the peaks of their first evaluators, whose scores are higher, do not raise the level of all that come.
+func TestYoungStreamsKeepTheBudget(t *testing.T) {
+	const d, streams, rows, every = 8, 20, 6000, 3000
+	for _, kind := range []string{"white", "ar .9", "heavy", "daily"} {
+		n := 0
+		for seed := range uint64(streams) {
+			n += episodesOf(law(kind, d, rand.New(rand.NewPCG(seed, 77))), d, 0, rows, 1./every)
+		}
+		ratio := float64(n) / (streams * rows / every)
+		t.Logf("%s: episodes ÷ budget %.2f", kind, ratio)
+		if ratio < 0.5 || ratio > 2 {
+			t.Errorf("%s: episodes ÷ budget %.2f, want 0.5 to 2", kind, ratio)
+		}
+	}
+}
+
 // Series that begin together keep the budget, too: their first runs that are over are short ones.
 func TestSeriesThatBeginTogether(t *testing.T) {
 	const d, every = 6, 20_000
@@ -406,12 +422,12 @@ func TestTailOfPeaks(t *testing.T) {
 		for i := range 4000 {
 			p.judged, faulty.judged = uint64(100*i), uint64(100*i)
 			s := c.make(rng.ExpFloat64())
-			if p.add(&run{peak: s - leastScore}); i%300 == 0 {
+			if p.add(&run{peak: s - leastScore}, 1); i%300 == 0 {
 				s = 15
 			}
-			faulty.add(&run{peak: s - leastScore})
+			faulty.add(&run{peak: s - leastScore}, 1)
 		}
-		tail, other := p.tail(1, nil), faulty.tail(1, nil)
+		tail, other := p.tail(1, nil, scoreOf), faulty.tail(1, nil, scoreOf)
 		rate := tail.Peaks / tail.Rows / 20
 		h, _ := tail.Level(rate)
 		hFaulty, _ := other.Level(rate)
@@ -436,34 +452,34 @@ func TestRunsOfHighScores(t *testing.T) {
 		}
 	}
 	p.follow(&r, 3, 1, 6)
-	is("it begins", peak{3, 1001})
+	is("it begins", peak{3, 1, 1001})
 	p.follow(&other, 2, 1, 6)
 	p.follow(&r, 5, 1, 6)
 	p.follow(&r, 4, 1, 6)
-	is("another one is not as high", peak{5, 1001}, peak{2, 1002})
+	is("another one is not as high", peak{5, 1, 1001}, peak{2, 1, 1002})
 	for range runEnds {
 		p.follow(&r, 0, 1, 6)
 	}
-	if is("it is over", peak{5, 1001}, peak{2, 1002}); r != (run{}) {
+	if is("it is over", peak{5, 1, 1001}, peak{2, 1, 1002}); r != (run{}) {
 		t.Errorf("%+v", r)
 	}
 	p.follow(&r, 7, 1, 6)
-	is("the next one", peak{5, 1001}, peak{2, 1002}, peak{7, 1035})
+	is("the next one", peak{5, 1, 1001}, peak{2, 1, 1002}, peak{7, 1, 1035})
 	p.withdraw(&r)
 	p.follow(&r, 8, 1, 6)
-	is("it may be a fault", peak{5, 1001}, peak{2, 1002})
+	is("it may be a fault", peak{5, 1, 1001}, peak{2, 1, 1002})
 	for range runEnds {
 		p.follow(&r, 0, 1, 6)
 	}
-	is("the fault is over", peak{5, 1001}, peak{2, 1002}, peak{6, 1065})
+	is("the fault is over", peak{5, 1, 1001}, peak{2, 1, 1002}, peak{6, 1, 1065})
 	p.kept = p.kept[2:] // the first are too long ago
 	p.follow(&other, 2, 1, 6)
-	is("no higher", peak{6, 1065})
+	is("no higher", peak{6, 1, 1065})
 	p.follow(&other, 3, 1, 6)
-	is("higher lately", peak{6, 1065}, peak{3, 1067})
+	is("higher lately", peak{6, 1, 1065}, peak{3, 1, 1067})
 	p.kept[1].score = 9 // of another learner
 	p.follow(&other, 4, 1, 6)
-	is("not its own", peak{6, 1065}, peak{9, 1067}, peak{4, 1068})
+	is("not its own", peak{6, 1, 1065}, peak{9, 1, 1067}, peak{4, 1, 1068})
 }
 
 // A run of rows that are not usual is judged by the level at which it began, until 30 rows in a row are usual, or by the present one, if that is lower.
@@ -550,8 +566,10 @@ func TestTailGoesOn(t *testing.T) {
 	}
 	e := l.Evaluator()
 	want, _ := e.Tail.Level(1. / 2000)
-	got, young := Resume(e).peaks.tail(e.Scores.runStart(), &e.Scores).Level(1. / 2000)
+	got, young := Resume(e).peaks.tail(e.Scores.runStart(), &e.Scores, scoreOf).Level(1. / 2000)
 	if math.Abs(got-want) > 0.2*(want-e.Tail.Above) || !young {
 		t.Errorf("level %.3f, want %.3f", got, want)
 	}
 }
+
+func scoreOf(p peak) float64 { return p.score }

@@ -207,6 +207,7 @@ func (r *replay) keyed(ctx context.Context, said io.Writer, start time.Time) err
 	if len(k.results) == 0 {
 		return k.none()
 	}
+	k.sayWhereLearnersAre()
 	return k.reportKeyed(said, time.Since(start))
 }
 

@@ -265,6 +265,7 @@ func runReplay(ctx context.Context, p *app.Program, cfg *config.Config, f replay
 	if err := r.write(ctx, snap); err != nil {
 		return err
 	}
+	r.sayWhereLearnersAre()
 	fingerprint, err := snapshot.Fingerprint(snap)
 	if err != nil {
 		return err
@@ -544,6 +545,19 @@ func (r *replay) write(ctx context.Context, s *snapshot.Snapshot) error {
 	}
 	_, err := r.system.Publish(ctx, s)
 	return err
+}
+
+// sayWhereLearnersAre tells how to start the learner of this model behind what was read here. A replay moves no position, and rows that are learnt twice count twice.
+func (r *replay) sayWhereLearnersAre() {
+	if !r.flags.publishes() || len(r.flags.inputs) > 0 || !r.config.Model.By.Keyed() && r.config.Snapshot.ModelID != r.flags.live {
+		return
+	}
+	var to []string
+	for _, p := range r.end.Partitions() {
+		to = append(to, fmt.Sprintf("%d=%d", p.ID, r.end[p]))
+	}
+	r.log.Info("the learner goes on where it was, or begins at source.start_offset, and may learn again what was read here; the command lets it begin behind that",
+		"command", "lca-stream offsets reset --stage learn --to "+strings.Join(to, ","))
 }
 
 func (r *replay) close() {
