@@ -2,7 +2,6 @@ package online
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 
@@ -46,7 +45,7 @@ type hold struct {
 
 // holds are those of a learner.
 type holds struct {
-	open    map[uint64]*hold
+	open    []*hold    // by series
 	closed  []*hold    // the last ones, in order
 	queue   pool.Batch // rows that were accepted, and wait to be learnt
 	joins   pool.Batch // the same, of few series among others
@@ -58,28 +57,25 @@ type holds struct {
 	leaves *recent.Evaluator // what was known of the last rows in the regime that is about to be left
 }
 
-// inOrder are the open holds, by series.
-func (h *holds) inOrder() []*hold {
-	var all []*hold
-	for _, series := range slices.Sorted(maps.Keys(h.open)) {
-		all = append(all, h.open[series])
+// of returns where the hold of a series is, or would be, and that if it is open.
+func (h *holds) of(series uint64) (at int, one *hold) {
+	at, open := slices.BinarySearchFunc(h.open, series, func(one *hold, series uint64) int { return cmp.Compare(one.series, series) })
+	if open {
+		one = h.open[at]
 	}
-	return all
+	return at, one
 }
 
 // add holds a row.
 func (h *holds) add(series uint64, row pool.Batch, stamp int64) {
-	one := h.open[series]
+	at, one := h.of(series)
 	if one == nil {
-		if h.open == nil {
-			h.open = map[uint64]*hold{}
-		}
 		if one = h.spare; one == nil {
 			one = new(hold)
 		}
 		h.spare = nil
 		*one = hold{series: series, first: stamp, rows: one.rows.Part(0, 0, 0)}
-		h.open[series] = one
+		h.open = slices.Insert(h.open, at, one)
 	}
 	one.rows.Append(row)
 	one.count++
@@ -92,7 +88,8 @@ func (h *holds) add(series uint64, row pool.Batch, stamp int64) {
 
 // end ends a hold whose series is usual again.
 func (h *holds) end(one *hold) {
-	delete(h.open, one.series)
+	at, _ := h.of(one.series)
+	h.open = slices.Delete(h.open, at, at+1)
 	h.dropped += one.count
 	if h.closed = append(h.closed, one); len(h.closed) > closedHolds {
 		h.spare = h.closed[0]
@@ -134,8 +131,9 @@ func (h *holds) bound(most, d int) {
 
 // byHash are the open holds, in the order of the hashes of their series if they are more than that.
 func (h *holds) byHash(more int) []*hold {
-	all := slices.Collect(maps.Values(h.open))
+	all := h.open
 	if len(all) > more {
+		all = slices.Clone(all)
 		slices.SortFunc(all, func(a, b *hold) int { return cmp.Compare(pool.Mix(a.series), pool.Mix(b.series)) })
 	}
 	return all
@@ -171,18 +169,14 @@ func (l *Learner) holdSeries(b pool.Batch, kept []int, series []uint64, stamps [
 	return b
 }
 
-// endEvicted ends the holds of series that are not kept any more, in an order that says the same each time.
+// endEvicted ends the holds of series that are not kept any more.
 func (l *Learner) endEvicted() {
-	any := false
-	for id := range l.unusual.open {
-		any = any || l.recent.series[id] == nil
-	}
-	if !any {
-		return
-	}
-	for _, one := range l.unusual.inOrder() {
-		if l.recent.series[one.series] == nil {
-			l.unusual.end(one)
+	h := &l.unusual
+	for i := 0; i < len(h.open); {
+		if one := h.open[i]; l.recent.series[one.series] == nil {
+			h.end(one)
+		} else {
+			i++
 		}
 	}
 }
@@ -205,7 +199,7 @@ func (l *Learner) divide(b pool.Batch, kept []int, series []uint64, stamps []int
 			at = kept[i]
 		}
 		if !l.recent.held[at] {
-			if one := h.open[series[at]]; one != nil {
+			if _, one := h.of(series[at]); one != nil {
 				h.end(one)
 			}
 			a.rows = append(a.rows, i)
@@ -237,16 +231,13 @@ func (l *Learner) joinAccepted() {
 
 // acceptOld accepts what has lasted for as long as a change must.
 func (l *Learner) acceptOld() {
-	any := false
-	for _, one := range l.unusual.open {
-		any = any || l.lasts(one)
-	}
-	if !any {
+	open := l.unusual.open
+	if !slices.ContainsFunc(open, l.lasts) {
 		return
 	}
 	var old []*hold
-	whole := l.most(l.unusual.inOrder())
-	for _, one := range l.unusual.inOrder() {
+	whole := l.most(open)
+	for _, one := range open {
 		if (l.lasts(one) || whole && one.count >= warmupRows) && l.recent.learner.Unusual(one.rows.X) {
 			old = append(old, one)
 		}
@@ -311,7 +302,7 @@ func (l *Learner) accept(all []*hold, reason string) {
 func (l *Learner) stretches(all []*hold) (of []recent.Stretch) {
 	for _, one := range all {
 		s := recent.Stretch{Series: one.series, Until: one.last, Rows: one.rows.X}
-		if l.unusual.open[one.series] == one {
+		if _, open := l.unusual.of(one.series); open == one {
 			s.State = l.recent.series[one.series]
 		}
 		of = append(of, s)
@@ -327,7 +318,8 @@ func (l *Learner) released(one *hold, to *pool.Batch) {
 		h.closed = slices.Delete(h.closed, i, i+1)
 	} else {
 		h.dropped += one.count - uint64(one.rows.Len()) // for which there was no room
-		delete(h.open, one.series)
+		at, _ := h.of(one.series)
+		h.open = slices.Delete(h.open, at, at+1)
 	}
 	to.Append(one.rows)
 	h.changed++
@@ -336,7 +328,7 @@ func (l *Learner) released(one *hold, to *pool.Batch) {
 // regimeOfHeld tries former regimes on the rows that are held now, if they are most of a minibatch: one that explains them is current again.
 func (l *Learner) regimeOfHeld(s *Step) {
 	h := &l.unusual
-	if 2*s.Held <= s.Rows || len(l.former.regimes) == 0 || !l.most(h.inOrder()) {
+	if 2*s.Held <= s.Rows || len(l.former.regimes) == 0 || !l.most(h.open) {
 		return
 	}
 	if _, known := l.explains(l.apart.last); known { // the current regime explains them: only their order in time is unusual
@@ -348,7 +340,7 @@ func (l *Learner) regimeOfHeld(s *Step) {
 		return
 	}
 	s.Alarm = AlarmRegimeReturned
-	e, held := l.regime.evaluator, h.inOrder()
+	e, held := l.regime.evaluator, slices.Clone(h.open)
 	all := l.stretches(held)
 	if e == nil {
 		l.recent.learner.Accept(all, recent.Returned, true)
@@ -376,7 +368,7 @@ func (l *Learner) Accept(series uint64, from, to int64) (rows int) {
 			over, rows = append(over, one), rows+one.rows.Len()
 		}
 	}
-	one := h.open[series]
+	_, one := h.of(series)
 	switch {
 	case one != nil && (to == 0 || one.first <= to):
 		h.reopen(one, over)
@@ -411,8 +403,7 @@ func (h *holds) fields(f *state.Fields, dim int) {
 	h.queue.Fields(f, dim)
 	h.joins.Fields(f, dim)
 	evaluatorField(f, &h.leaves, dim)
-	open := h.inOrder()
-	for _, all := range []*[]*hold{&open, &h.closed} {
+	for _, all := range []*[]*hold{&h.open, &h.closed} {
 		state.List(f, all, holdLeast, func(one **hold) {
 			if f.Reads() {
 				*one = new(hold)
@@ -420,12 +411,8 @@ func (h *holds) fields(f *state.Fields, dim int) {
 			(*one).fields(f, dim)
 		})
 	}
-	if len(open) > 0 {
-		h.open = map[uint64]*hold{}
-	}
-	for _, one := range open {
-		h.open[one.series] = one
-	}
+	ascending := slices.IsSortedFunc(h.open, func(a, b *hold) int { return cmp.Or(cmp.Compare(a.series, b.series), -1) })
+	f.Check(ascending, "series that are held twice")
 }
 
 // evaluatorField passes an evaluator, where there is one.

@@ -70,7 +70,7 @@ func (f *fleet) learn(rows int, moved float64) {
 		f.told, f.held, f.learnt = f.told+s.Accepted, f.held+s.Held, f.learnt+s.Learnt
 		h := &f.l.unusual
 		all := h.queue.Len()
-		for _, one := range append(h.inOrder(), h.closed...) {
+		for _, one := range slices.Concat(h.open, h.closed) {
 			all += one.rows.Len()
 		}
 		if all > 3*f.l.cfg.Neighbours {
@@ -304,7 +304,7 @@ func TestManyHolds(t *testing.T) {
 			}
 			h.bound(most, 1)
 			all, with := 0, []uint64(nil)
-			for _, one := range h.inOrder() {
+			for _, one := range h.open {
 				if n := one.rows.Len(); n > 0 {
 					all, with = all+n, append(with, one.series)
 					if n < min(row+1, most/min(series, most/leastKept)) || one.rows.X[n-1] != float64(row) {
