@@ -42,7 +42,7 @@ func (r *reference) clone() reference {
 
 // advance replaces the reference by the current W if a multiple of alignEvery minibatches have been learnt.
 func (r *reference) advance(l *Learner) error {
-	if r.w != nil && l.counts.Minibatches%alignEvery != 0 {
+	if l.cfg.Unaligned || r.w != nil && l.counts.Minibatches%alignEvery != 0 {
 		return nil
 	}
 	m, d, w := l.metric, l.cfg.Dim, l.work

@@ -269,7 +269,9 @@ func (l *Learner) begin(c candidate) error {
 func (l *Learner) score(b pool.Batch) []float64 {
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.estimator.project(b.X, l.moments.mean)
-	scores := l.densities(l.estimator.update(l.exclusion(b)))
+	ex := l.exclusion(b)
+	ex.Sums = true
+	scores := l.densities(l.estimator.update(ex))
 	for i, nats := range l.estimator.departures() {
 		scores[i] += nats
 	}

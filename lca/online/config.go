@@ -44,6 +44,7 @@ type Config struct {
 
 	Precision  lca.Precision // default Float32; in Float64 a step is one of EM to ten digits (TestLearnIsOneStep)
 	Components lca.Components
+	Unaligned  bool // no model is asked for in aligned coordinates: see Frozen.ModelIn; default false
 }
 
 // DefaultConfig is the configuration for a stream of dim columns; doc.go says where it departs from the paper.

@@ -46,6 +46,10 @@ type fullFamily struct{}
 func (fullFamily) unconfined() bool { return true }
 
 func (fullFamily) first(l *Learner, m *metricState, m2 []float64) error {
+	if l.cfg.alone(0) { // as it may become; M₂ is M₁
+		m.multiple(1, len(m.Active), l.work)
+		return nil
+	}
 	return m.proposition1(m2, allParzen, l.work)
 }
 

@@ -70,7 +70,9 @@ func (l *Learner) judgeSet() {
 	b := new(pool.Batch).Sample(l.pool.Batch(), sampleRows, 0, l.cfg.Dim)
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.estimator.project(b.X, l.moments.mean)
-	m := l.estimator.update(l.exclusion(b))
+	ex := l.exclusion(b)
+	ex.Sums = true
+	m := l.estimator.update(ex)
 	scores, half, squares := l.densities(m), l.estimator.halfSquares(), l.family.mahalanobis(l, b.X)
 	w, own, all := 1/independent, 1-l.shrinkage(p), float64(n)
 	constant := 0.5*all*math.Log(2*math.Pi) + prop1.LogDiagonal(l.metric.gaussian, n)

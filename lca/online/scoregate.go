@@ -50,7 +50,9 @@ func (l *Learner) reviseGate() {
 func (l *Learner) setGate(b pool.Batch) []float64 {
 	l.gate.turn++
 	l.estimator.project(b.X, l.moments.mean)
-	scores := l.densities(l.estimator.update(l.exclusion(b)))
+	ex := l.exclusion(b)
+	ex.Sums = true
+	scores := l.densities(l.estimator.update(ex))
 	if l.cfg.wide() && l.metric.parzen == 0 {
 		scores = l.scoresWithoutOwn()
 	}

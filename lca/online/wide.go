@@ -34,15 +34,18 @@ func (c Config) alone(parzen int) bool {
 	return parzen == 0 && c.wide() && c.Neighbours < momentsRowsPerColumn*c.Dim
 }
 
-// gaussianAlone sets B for M₁ = L Lᵀ where no direction is Parzen: B_G = L⁻ᵀ. All neighbours count the same, so that C_L is 2 C_G whatever the rows
-// are, and all e are 2: nothing needs to be learnt of it, and nothing to be decomposed.
-func (m *metricState) gaussianAlone(w *linalg.Workspace) {
+// gaussianAlone sets B where no direction is Parzen. All neighbours count the same, so that C_L is 2 C_G whatever the rows are: nothing needs to be
+// learnt of it.
+func (m *metricState) gaussianAlone(w *linalg.Workspace) { m.multiple(localOfGlobal, 0, w) }
+
+// multiple sets B = L⁻ᵀ for M₁ = L Lᵀ. All e are that one, and nothing needs to be decomposed; either all directions are Parzen and e is 1, or none is.
+func (m *metricState) multiple(e float64, parzen int, w *linalg.Workspace) {
 	n := len(m.Active)
-	m.parzen = 0
+	m.parzen = parzen
 	m.clearBasis()
 	m.ratio = linalg.Resize(m.ratio, n)
 	for i := range n {
-		m.ratio[i], m.basis[i*n+i] = localOfGlobal, 1
+		m.ratio[i], m.basis[i*n+i] = e, 1
 		for k, v := range m.gaussian[i*n:][:i+1] {
 			m.inverse[k*n+i] = v
 		}

@@ -448,6 +448,9 @@ func (l *Learn) dueByRows() bool {
 	return v/every > parent/every || (v < every && v >= 2*parent)
 }
 
+// coordinates are those of what is published.
+func (l *Learn) coordinates() lca.Coordinates { return cmp.Or(l.Coordinates, lca.CoordinatesAligned) }
+
 // version is that of a snapshot taken now: the rows learnt, after those of the model that had the id before.
 func (l *Learn) version() uint64 { return l.state.Base + l.learner.Info().Rows }
 
@@ -506,7 +509,7 @@ func (l *Learn) beginSnapshot(freeze func() (*online.Frozen, error), byRows bool
 	l.unfinished = u
 	go func() {
 		defer close(u.done)
-		if s.Model, u.err = frozen.ModelIn(cmp.Or(l.Coordinates, lca.CoordinatesAligned)); u.err != nil {
+		if s.Model, u.err = frozen.ModelIn(l.coordinates()); u.err != nil {
 			u.err = fmt.Errorf("pipeline: model after %s: %w", plural.Count(rows, "row"), u.err)
 		} else if u.msgs, u.slots, u.err = snapshot.Messages(s, l.Topic, l.Keep, before); u.err != nil {
 			u.err = fmt.Errorf("pipeline: snapshot %d: %w", version, u.err)

@@ -299,7 +299,7 @@ const curvePoints = 512 // of the NLL
 // quarter as many rows as features, so that enough rows share the cost of a factorisation.
 func (l *Learn) newLearner(dim int) (*online.Learner, *minibatch.Batcher, error) {
 	c := l.Learner
-	c.Dim = dim
+	c.Dim, c.Unaligned = dim, l.coordinates() != lca.CoordinatesAligned
 	c.Minibatch = max(c.Minibatch, (dim+3)/4)
 	if least, _, _ := checkpoint.CheckpointBytes(c.Neighbours, c.Dim); l.Checkpoints != nil && least > checkpoint.CheckpointLimit { // better now than after the rows have been learnt
 		return nil, nil, checkpoint.LargeCheckpoint(l.ModelID, least)

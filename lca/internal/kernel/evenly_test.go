@@ -48,3 +48,29 @@ func TestEvenlyIsUpdateWithoutKernels(t *testing.T) {
 		})
 	}
 }
+
+// TestSums holds that all but Upper is the same where only the sums are asked for, and that the scratch memory is then as good as before.
+func TestSums(t *testing.T) {
+	for i, p := range problems() {
+		q, z := p.data(uint64(i))
+		var all, sums, again Moments
+		var s Scratch[float32]
+		var pool Neighbours[float32]
+		pool.Pack(convert[float32](z), p.n, p.dim, p.parzen)
+		x := convert[float32](q)
+		Update(&all, &s, x, p.rows, &pool, p.ex)
+		ex := p.ex
+		ex.Sums = true
+		Update(&sums, &s, x, p.rows, &pool, ex)
+		if !slices.Equal(sums.Sum, all.Sum) || !slices.Equal(sums.Nearest, all.Nearest) || !slices.Equal(sums.Effective, all.Effective) ||
+			!slices.Equal(sums.Admissible, all.Admissible) || !slices.Equal(sums.Used, all.Used) || sums.Rows != all.Rows || sums.Copies != all.Copies {
+			t.Errorf("%s: other sums", p.name)
+		}
+		if slices.ContainsFunc(sums.Upper, func(v float64) bool { return v != 0 }) {
+			t.Errorf("%s: moments that were not wanted", p.name)
+		}
+		if Update(&again, &s, x, p.rows, &pool, p.ex); !slices.Equal(again.Upper, all.Upper) {
+			t.Errorf("%s: other moments afterwards", p.name)
+		}
+	}
+}

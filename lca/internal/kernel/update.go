@@ -23,6 +23,8 @@ type Exclusion struct {
 	// Gate is the squared kernel distance to the nearest admissible neighbour above which a row is
 	// left out of the moments (it is still scored); 0 or +Inf = off.
 	Gate float64
+	// Sums says that Moments.Upper is not wanted, which takes most of the time.
+	Sums bool
 }
 
 // NearCopy is the squared distance, per dimension of whitened coordinates, below which a pair of rows is a near copy.
@@ -74,7 +76,7 @@ func Update[T Float](m *Moments, s *Scratch[T], q []T, rows int, p *Neighbours[T
 	s.update(m, q, rows, p, ex)
 	defer s.end()
 	m.Upper = grow(m.Upper, p.dim*p.dim)
-	if m.Rows+m.Atoms == 0 { // as where only the sums are wanted
+	if ex.Sums || m.Rows+m.Atoms == 0 {
 		clear(m.Upper)
 		return
 	}
@@ -185,6 +187,10 @@ func (s *Scratch[T]) updateBlock(w *workspace[T], block int) {
 	}
 	for _, l := range w.lists[w.closed:] {
 		s.f.scatterAdd(w.sums, w.index[l.from:l.to], w.value[l.from:l.to], l.weight)
+	}
+	if s.ex.Sums {
+		w.lists, w.index, w.value = w.lists[:0], w.index[:0], w.value[:0]
+		return
 	}
 	s.denseMeans(w)
 	if len(w.value) >= listUse*p.n {
