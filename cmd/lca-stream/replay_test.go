@@ -166,7 +166,11 @@ func (h *history) snapshots(t *testing.T) (a *snapshot.Assembler, records int) {
 }
 
 func TestReplayOfATopic(t *testing.T) {
-	for _, kind := range []kafkatest.Kind{kafkatest.Embedded, kafkatest.Kafka41} {
+	kinds := []kafkatest.Kind{kafkatest.Kafka41, kafkatest.Embedded}
+	if testing.Short() {
+		kinds = kinds[:1]
+	}
+	for _, kind := range kinds {
 		t.Run(string(kind), func(t *testing.T) {
 			h := newHistory(t, kind)
 			t.Run("places", h.testPlaces)

@@ -124,7 +124,11 @@ func TestFirstWalk(t *testing.T) {
 func TestFirstWalkOverABacklog(t *testing.T) {
 	t.Parallel()
 	const usual, worn = 1900, 300
-	for _, apart := range []bool{false, true} {
+	programs := []bool{true, false} // two, or one: run
+	if testing.Short() {
+		programs = programs[:1]
+	}
+	for _, apart := range programs {
 		t.Run(fmt.Sprintf("apart=%v", apart), func(t *testing.T) {
 			t.Parallel()
 			b := kafkatest.Shared(t, kafkatest.Kafka41)

@@ -40,6 +40,9 @@ func TestReplayForEachKey(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	for name, columns := range map[string]bool{"bykey": false, "bycolumn": true} {
+		if columns && testing.Short() {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			by := "key"
 			if columns {
