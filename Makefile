@@ -24,7 +24,7 @@ SUMMARY := $(GOTOOL) gotestsum --format pkgname-and-test-fails --hide-summary=sk
 # make lint vets; without that, and without DWARF in what is linked, a first run takes some minutes of processor time less.
 LIMIT   := -timeout 40m -p 3 -vet=off -ldflags=-w
 # What takes longest begins first, so that nothing is left over at the end that runs by itself.
-SLOW    := ./internal/e2e ./source ./sink ./pipeline/learn
+SLOW    := ./internal/e2e ./source ./sink ./pipeline/learn ./cmd/lca-stream ./lca/online
 
 build:
 	@echo 'compiling bin/lca-stream: a minute or two the first time, seconds after that'
