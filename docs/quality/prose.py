@@ -42,7 +42,7 @@ moved (no point adjustment). CPU is of all rows, learnt and scored, on one core.
 medians and standard deviations; "learning" goes on with the test rows. T² is Hotelling's, by the covariance of Ledoit and Wolf, of a row or of
 exponentially weighted means (MEWMA): r = .05, or the row, .1 and .02 together. "Two memories" are the latter under one that forgets in 70,000 rows and is
 held during a fault, and one in 14,000. Forests and trees are scikit-learn's, River's and krcf's. Our
-series are of build 78b5b1c3 (episodes f6a76eaa), our tables of 9d978a0c; what they cost is of build 41c728aa, when the machine was quiet.
+series are of build 78b5b1c3 (episodes 20bb16be), our tables of 9d978a0c; what they cost is of build 41c728aa, when the machine was quiet.
 
 {table}
 

@@ -29,7 +29,7 @@ func (l *Learner) fewOfWide() bool {
 	return l.cfg.wide() && l.pool.Len() < momentsRowsPerColumn*len(l.metric.Active)
 }
 
-// alone reports whether a metric of that many Parzen directions is a single Gaussian for good: none is Parzen, and no pool has the rows for EM.
+// alone reports whether a metric stays a single Gaussian: none of its directions is Parzen, and the pool is too small for EM.
 func (c Config) alone(parzen int) bool {
 	return parzen == 0 && c.wide() && c.Neighbours < momentsRowsPerColumn*c.Dim
 }

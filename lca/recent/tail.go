@@ -120,8 +120,8 @@ type peak struct {
 	at    uint64  // rows judged until it was counted
 }
 
-// height is as what a peak counts for levels where runs begin above the start now. The scores of young evaluators are higher, and their peaks are so by as much; but
-// what has raised the start since does not raise those before it.
+// height is what a peak counts for levels, where runs now begin above start. Scores of young evaluators are higher, and their peaks by as much. Where
+// the start has risen since, the peak stays as it was.
 func (p peak) height(start float64) float64 { return p.score - max(0, p.start-start) }
 
 // peaks are those of the runs of all series.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Evenly is [Update] where no coordinate counts in the kernel distance, and without Upper: all admissible ones of so many points count the same for
-// each row, whatever the rows are, so that neither is needed. Near copies are admissible.
+// Evenly is [Update] where no coordinate counts in the kernel distance, and without Upper: for each row all admissible
+// points count the same, so neither rows nor points are needed, only their numbers. Near copies are admissible.
 func Evenly(m *Moments, rows, points int, ex Exclusion) {
 	m.reset(rows, 0)
 	m.shape, m.parzen, m.Upper = Shape{}, 0, m.Upper[:0]
@@ -22,7 +22,7 @@ func Evenly(m *Moments, rows, points int, ex Exclusion) {
 	}
 }
 
-// excluded counts the slots, of so many, that are not admissible for a row. None is in Index twice, nor in Order.
+// excluded counts the slots that are not admissible for a row. No slot is in Index twice, nor in Order.
 func (ex *Exclusion) excluded(row, slots int) (n int) {
 	var near []int32
 	if ex.Window != nil {
