@@ -21,7 +21,7 @@
 //
 // A NaN, for a null, leaves its column as it was; a column without a value so far is as in the mean of z, and goes on from there. The first 50 rows of a
 // series are scored by log(T²(x′)/d) alone: means that have just begun are not like those that the moments know. So are all rows as long as no score of
-// a later row is known, which in a stream of many series takes long: of its evaluators the factor of z is zeros until the charts of two rows have been learnt.
+// a later row is known, which in a stream of many series takes long: of its evaluators the factor of z is zeros until the charts of half of the rows have been learnt, or of 4,000.
 //
 // # What is learnt
 //
@@ -42,6 +42,9 @@
 // faults: how high they are does not matter. A Watch is open from a score above the level on, until 30 rows in a row are usual, or more than half
 // of 200. Usual are scores up to the 99 % quantile, or up to where runs of the tail begin (u), if that is lower. What is usual while it is open is what was
 // usual when it opened: a fault that lasts becomes part of what is known of scores, and is over when it is over.
+//
+// Where rows of many series come in no order, those that have more than 50 first are few, and do not tell how high others go: of a thousand rows and more, no level is known
+// until 400 have been judged.
 //
 // A Watch by a lower level, that of the highest eighth of runs, tells the learner which series to hold (Held). With what is accepted
 // the learner begins again, if it is the whole stream's. Otherwise it joins the moments with as much weight as all others have together, and so do its later

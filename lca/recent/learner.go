@@ -32,9 +32,12 @@ const (
 	scoresMemory = 20_000 // rows that the histograms stand for at most
 	scoresShare  = 5      // and at most a fifth of those learnt: the scores of a young evaluator are higher
 
-	mostAfter = 1000 // rows learnt, from which on the highest peak says how high they go
-	heldAfter = 1000 // rows learnt, from which on runs are held
-	heldFar   = 10   // T²/3d, above which rows of a run that is held are not learnt at all, and have a weight before Settle, too
+	chartsAfter = 4000 // rows, by their weights, from which on charts are known, and before, if they are half of all
+
+	mostAfter   = 1000 // rows learnt, from which on the highest peak says how high they go
+	heldAfter   = 1000 // rows learnt, from which on runs are held
+	judgedAfter = 400  // … and rows judged: where the rows of many series come in no order, the first series that are old enough for that are few, and do not tell how high others go
+	heldFar     = 10   // T²/3d, above which rows of a run that is held are not learnt at all, and have a weight before Settle, too
 )
 
 // Learner learns evaluators from the rows of a stream. What it learns depends on the rows, their series and their order, and on where minibatches
@@ -213,10 +216,10 @@ func (l *Learner) judge(series []*Series) {
 			if counted {
 				l.peaks.follow(&series[i].run, score, l.start, l.held)
 			}
-			if l.learnt >= heldAfter {
+			if l.holding() {
 				series[i].hold.follow(score, l.held, e)
 			}
-			far = share > heldFar && l.learnt >= heldAfter && (l.settled || !l.normal)
+			far = share > heldFar && l.holding() && (l.settled || !l.normal)
 			strange := l.settled && series[i].hold.Open && series[i].run.peak+leastScore > l.left
 			leave = (far || strange) && counted && series[i].run.held(l.learnt)
 			if leave {
@@ -238,6 +241,9 @@ func (l *Learner) judge(series []*Series) {
 	l.first.add(first, keep)
 	l.scores.add(others, keep)
 }
+
+// holding reports whether runs may be held.
+func (l *Learner) holding() bool { return l.learnt >= heldAfter && l.peaks.judged >= judgedAfter }
 
 // due says whether an evaluator is frozen between two numbers of rows.
 func due(before, after uint64) bool {
@@ -298,7 +304,7 @@ func (l *Learner) freeze() {
 		e.Centre[k], e.Scale[k] = c, s
 	}
 	work := &l.scorer.work
-	if l.charts.total < 2 {
+	if l.fewCharts() {
 		e.uncharted()
 	} else {
 		e.Charts = l.charts.gaussian(e.Scale, 0, 3*d, work)
@@ -309,11 +315,20 @@ func (l *Learner) freeze() {
 	start := e.Scores.runStart()
 	e.Tail = l.peaks.tail(start, &e.Scores, func(p peak) float64 { return p.height(start) })
 	then := l.peaks.tail(start, &e.Scores, func(p peak) float64 { return p.score })
-	if l.learnt < mostAfter {
+	switch {
+	case l.learnt < mostAfter:
 		e.Tail.Most, then.Most = 0, 0
+	case l.peaks.judged < judgedAfter:
+		e.Tail.Peaks, e.Tail.Most, then.Most = 0, 0, 0 // nothing passes
 	}
 	l.use(e)
 	l.hold(&then)
+}
+
+// fewCharts reports whether the charts of series are not known: of those that are old enough there are few, which do not tell what the others are like. Where
+// most series stay young for good, those of the others are known by enough rows.
+func (l *Learner) fewCharts() bool {
+	return l.charts.total < 2 || l.charts.total < chartsAfter && l.charts.total < (l.rows.total-unlike)/2
 }
 
 // uncharted says that the charts are not known: means are at the centre, and deviations as large as the scales.
