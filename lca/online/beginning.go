@@ -1,6 +1,7 @@
 package online
 
 import (
+	"context"
 	"math"
 	"slices"
 
@@ -37,7 +38,7 @@ func (l *Learner) chooseBeginning(inside int, s *Step) error {
 		if err := l.begin(candidate{r, len(l.metric.Active), l.moments.full()}); err != nil {
 			return err
 		}
-		if _, err := l.convergeOnPool(rows, s); err != nil {
+		if _, err := l.convergeOnPool(context.Background(), rows, s); err != nil {
 			return err
 		}
 		consider(r.String(), l.score(rows))
@@ -69,7 +70,7 @@ func (l *Learner) ownNumbers() float64 {
 // scoresWithoutOwn returns the scores of the last rows under a single Gaussian as they would be if each row had had no part in μ and C_G.
 func (l *Learner) scoresWithoutOwn() []float64 {
 	out, half := slices.Clone(l.density), l.estimator.halfSquares()
-	w, own, d := 1/l.moments.independent(l.gap.Rows), 1-l.shrinkage(l.metric.parzen), float64(len(l.metric.Active))
+	w, own, d := 1/l.moments.independent(l.gap), 1-l.shrinkage(l.metric.parzen), float64(len(l.metric.Active))
 	for i := range out {
 		out[i] += ownPart(half[i], w, own, d)
 	}

@@ -280,7 +280,7 @@ func (l *Learner) score(b pool.Batch) []float64 {
 
 // independent returns how many independent rows that number of rows stands for.
 func (l *Learner) independent(rows int) float64 {
-	if g := l.gap.Rows; g > 1 {
+	if g := l.gap; g > 1 {
 		return min(float64(rows), float64(max(l.since, uint64(l.pool.Len())))/float64(g))
 	}
 	return float64(rows)

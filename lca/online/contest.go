@@ -9,10 +9,8 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca"
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
-	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 )
 
 const (
@@ -48,9 +46,9 @@ type contest struct {
 // newContest copies what it needs.
 func newContest(l *Learner) *contest {
 	d, rows := l.cfg.Dim, l.pool.Len()
-	f := &Learner{asked: l.asked, cfg: l.cfg, family: l.family, estimator: newEstimator(l.cfg), counts: l.counts, work: new(linalg.Workspace)}
+	f := &Learner{asked: l.asked, cfg: l.cfg, family: l.family, counts: l.counts, space: newSpace(l.cfg)}
 	f.regime = regime{
-		since: l.since, settings: l.settings, pool: l.pool.Clone(), moments: l.moments.clone(), gap: timegap.Fixed(l.gap.Rows), split: true,
+		since: l.since, settings: l.settings, pool: l.pool.Clone(), moments: l.moments.clone(), gap: l.gap, split: true,
 		cl: make([]float64, d*d), gate: scoreGate{limit: math.Inf(1)},
 	}
 	c := &contest{learner: f, free: l.open()}
@@ -111,7 +109,7 @@ func (c *contest) search(ctx context.Context, r recipe, suffix string) (all []fi
 	f := l.cfg.Fit()
 	f.Nu, f.NuUnit, f.Kernel, f.DOF = r.nu, r.unit, r.kernel, r.dof
 	f.Precision, f.MaxIter, f.Tol, f.Seed = l.cfg.Precision, contestSteps, contestGain, pool.Mix(pool.Seed^l.counts.Rows)
-	order, window := new(pool.Near).Windows(c.train.Places, c.train.Places, l.gap.Rows)
+	order, window := new(pool.Near).Windows(c.train.Places, c.train.Places, l.gap)
 	if window != nil {
 		f.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
 	}
@@ -150,7 +148,7 @@ func (c *contest) fit(ctx context.Context, name string, from candidate, em bool)
 	l, out := c.learner, fitted{index: len(c.out.Candidates), nll: math.Inf(1)}
 	err := l.begin(from)
 	if err == nil && em && l.metric.parzen > 0 {
-		_, err = l.converge(ctx, c.train, new(Step))
+		_, err = l.convergeOnPool(ctx, c.train, new(Step))
 	}
 	if err != nil {
 		c.add(lca.Trial{Name: name, NLL: out.nll}, from.recipe)

@@ -8,7 +8,6 @@ import (
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
-	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
@@ -64,7 +63,7 @@ type regime struct {
 	split    bool         // the metric is the result of an M-step, and not the initial one from C_G
 	drift    drift
 	aligned  reference
-	gap      timegap.Gap
+	gap      uint64 // package timegap
 	gate     scoreGate
 	longest  []uint64 // rows that each column has rested (rests.go); nil: it is not known
 
@@ -180,7 +179,7 @@ func (l *Learner) thinned() (regime, bool) {
 	next := regime{
 		since: was.since, settings: was.settings, chosen: was.chosen,
 		pool: pool.New(l.cfg.Neighbours, d), moments: was.moments.clone(), cl: make([]float64, d*d),
-		drift: was.drift.clone(), aligned: was.aligned.clone(), gap: was.gap.Clone(),
+		drift: was.drift.clone(), aligned: was.aligned.clone(), gap: was.gap,
 		longest: slices.Clone(was.longest), evaluator: evaluator,
 	}
 	for i, id := range kept.IDs {
@@ -196,7 +195,7 @@ func (l *Learner) thinned() (regime, bool) {
 	l.regime = next
 	err := l.findFirstSplit(was.metric.parzen)
 	if err == nil {
-		l.drift.nll.MoveTo(before, l.score(some), float64(l.cfg.Minibatch)/float64(min(max(l.gap.Rows, 1), uint64(l.cfg.Minibatch))))
+		l.drift.nll.MoveTo(before, l.score(some), float64(l.cfg.Minibatch)/float64(min(max(l.gap, 1), uint64(l.cfg.Minibatch))))
 		l.setGate(some)
 	}
 	next, l.regime = l.regime, was
@@ -254,7 +253,7 @@ func (r *regime) fields(f *state.Fields, d int, parzen *int) {
 	state.Numbers(f, parzen)
 	r.drift.fields(f, d)
 	r.aligned.fields(f, d)
-	r.gap.Fields(f, d)
+	gapFields(f, &r.gap, d)
 	r.gate.fields(f)
 	if f.Version > state.SecondEdition {
 		evaluatorField(f, &r.evaluator, d)

@@ -36,7 +36,7 @@ func TestFreeze(t *testing.T) {
 					}
 					each(l)
 				}
-				if l.gap.Rows == 0 {
+				if l.gap == 0 {
 					t.Error("no row is near another in time: not the case that is meant")
 				}
 				state, err := l.AppendBinary(nil)

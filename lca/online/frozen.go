@@ -6,7 +6,6 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
-	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 )
 
 // Frozen is what a learner has learnt up to one row. The learner may go on meanwhile: with many columns a model takes as
@@ -44,13 +43,13 @@ func (l *Learner) frozen() *Learner {
 	if !was.alone {
 		now.inverse, now.spanUpdate = slices.Clone(was.inverse), spanUpdate{keep: was.keep, fresh: slices.Clone(was.fresh)}
 	}
-	return &Learner{cfg: l.cfg, family: l.family, regime: regime{
+	return &Learner{cfg: l.cfg, family: l.family, space: new(space), regime: regime{
 		pool:    l.pool.Rowless(),
 		moments: l.moments.clone(),
 		cl:      slices.Clone(l.cl),
 		metric:  now,
 		aligned: reference{w: slices.Clone(l.aligned.w)},
-		gap:     timegap.Fixed(l.gap.Rows),
+		gap:     l.gap,
 		gate:    l.gate,
 	}}
 }

@@ -97,7 +97,7 @@ func (l *Learner) withCompany(b pool.Batch) pool.Batch {
 	for i := range b.IDs {
 		sum, equal := 0.0, 0.0
 		for j := range b.IDs {
-			if b.IDs[i] == b.IDs[j] || b.Places[i].Near(b.Places[j], l.gap.Rows) {
+			if b.IDs[i] == b.IDs[j] || b.Places[i].Near(b.Places[j], l.gap) {
 				continue
 			}
 			distance := 0.0

@@ -7,9 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
-	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
@@ -30,11 +28,10 @@ var ErrWarmup = errors.New("lca: warming up, no metric has been learnt yet")
 //
 // after which some of the rows replace neighbours (package pool). C_L is kept without ν.
 type Learner struct {
-	asked     Config  // as NewLearner was given it
-	free      freedom // what asked leaves to the data
-	cfg       Config  // no Auto left in the model, ν, its unit and the kernel
-	family    family  // of cfg.Metric
-	estimator estimator
+	asked  Config  // as NewLearner was given it
+	free   freedom // what asked leaves to the data
+	cfg    Config  // no Auto left in the model, ν, its unit and the kernel
+	family family  // of cfg.Metric
 
 	regime         // the current one
 	former formers // those before it
@@ -52,29 +49,8 @@ type Learner struct {
 	unusual holds
 	normal  bool // see Normal
 
-	splits uint64       // found so far
-	spare  *metricState // the previous metric, whose memory is used again
-	work   *linalg.Workspace
-	buffers
-}
-
-// buffers are the scratch memory of Learn.
-type buffers struct {
-	m1, m2, global   []float64
-	rows             []float64
-	ids, series      []uint64
-	places           []pool.Place
-	inside, sifted   pool.Batch
-	apart            apart
-	inTime           pool.Near
-	kept, moved      []int  // rows of the last minibatch that was judgement: those that are left, and those in which a constant column has moved
-	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
-	outside          []bool // those that a gate by distance refuses over the Gaussian directions
-	stuck            bool   // whether a column of the last minibatch that was judged is
-	closed           bool   // whether a row that the gate refuses had counted in it
-	starts, excluded []int32
-	density, sorted  []float64
-	single, offset   []float64
+	splits uint64 // found so far
+	*space
 }
 
 // counts are totals since the learner was made.
@@ -99,7 +75,7 @@ func NewLearner(c Config) (*Learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Learner{asked: asked, free: asked.freedom(), cfg: c, family: family, estimator: newEstimator(c), regime: emptyRegime(c), work: new(linalg.Workspace)}
+	l := &Learner{asked: asked, free: asked.freedom(), cfg: c, family: family, regime: emptyRegime(c), space: newSpace(c)}
 	if c.Recent && c.Dim <= recent.MostColumns {
 		l.recent.learner = recent.NewLearner(c.Dim)
 	}
@@ -113,7 +89,6 @@ func emptyRegime(c Config) regime {
 		pool:     pool.New(c.Neighbours, c.Dim),
 		moments:  newRunningMoments(c.momentsMemory(), c.Dim),
 		cl:       make([]float64, c.Dim*c.Dim),
-		gap:      timegap.New(c.Neighbours, c.Finite),
 		gate:     scoreGate{limit: math.Inf(1)},
 	}
 }
@@ -236,7 +211,7 @@ func (l *Learner) belowCurrent(anomalous bool, s *Step) float64 {
 // step learns a minibatch: C_L by equation 8, then μ and C_G, then B_G and B_L by Proposition 1. Some of the rows replace neighbours.
 func (l *Learner) step(j judgement, s *Step) (learnt pool.Batch, err error) {
 	l.acceptNormal(j, s)
-	s.PassRows = l.cfg.memory(l.since, l.gap.Rows)
+	s.PassRows = l.cfg.memory(l.since, l.gap)
 	s.Discount, s.Steps = l.cfg.discount(j.moments.Rows, s.PassRows), l.cfg.steps(l.since)
 	s.Copies = j.moments.Copies
 	l.holdMoved(j.all)
@@ -269,20 +244,17 @@ func (l *Learner) remember(learnt pool.Batch, since uint64, held int, s *Step) e
 	if err := l.stepChoice(learnt, since, held, s); err != nil {
 		return err
 	}
-	l.reviseGap(learnt)
+	if l.counts.Minibatches%alignEvery == 0 || l.rowsDoubled(since) {
+		l.reviseGap(l.pool.Batch())
+	}
 	l.keepKnown(since)
 	return l.aligned.advance(l)
 }
 
-// gapEvery is the number of minibatches between two revisions of the time gap.
-const gapEvery = 16
-
-// reviseGap takes the rows of a minibatch in, and from time to time computes the gap again.
+// reviseGap computes the time gap again, from rows that were learnt.
 func (l *Learner) reviseGap(b pool.Batch) {
-	l.gap.Learn(b, l.cfg.Dim)
-	if l.counts.Minibatches%gapEvery == 0 {
-		l.gap.Revise()
-	}
+	l.dependence.Measure(b, l.cfg.Dim)
+	l.gap = l.dependence.Gap(l.gap, l.cfg.Neighbours, l.cfg.Finite)
 }
 
 // judge runs the E-step of a minibatch under the current metric, which must be loaded, and sets the prequential figures of s.
@@ -322,7 +294,7 @@ func (l *Learner) exclusion(b pool.Batch) kernel.Exclusion {
 		l.starts = append(l.starts, int32(len(l.excluded)))
 	}
 	ex := kernel.Exclusion{Start: l.starts, Index: l.excluded, Gate: math.Inf(1)}
-	ex.Order, ex.Window = l.inTime.Windows(l.pool.Places, b.Places, l.gap.Rows)
+	ex.Order, ex.Window = l.inTime.Windows(l.pool.Places, b.Places, l.gap)
 	if l.metric.parzen > 0 { // without a kernel no pair can draw it to width 0
 		ex.NearCopy, ex.Atom = kernel.NearCopy*float64(len(l.metric.Active)), kernel.AtomCopies
 	}
@@ -417,7 +389,6 @@ func (l *Learner) NextPass() (released int) {
 	}
 	released = l.release(l.Quarantined())
 	l.clocks = nil
-	l.gap.Interrupt()
 	l.recent.over = true
 	return released
 }

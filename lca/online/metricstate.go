@@ -50,7 +50,7 @@ func (l *Learner) updateMetric(share float64) (found bool, err error) {
 		m.pending += share
 		m.minibatches++
 		most := splitShare
-		if l.cfg.grows(l.since, l.gap.Rows) {
+		if l.cfg.grows(l.since, l.gap) {
 			most = youngShare
 		}
 		due := !l.family.unconfined() || m.pending >= most || m.minibatches >= splitMinibatches

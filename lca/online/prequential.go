@@ -39,7 +39,13 @@ func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 		effective += m.Effective[i]
 	}
 	s.NLL, s.Effective = nll/counted, effective/counted
-	s.GaussianNLL = 0.5*n*math.Log(2*math.Pi) + prop1.LogDiagonal(l.metric.gaussian, len(l.metric.Active)) + gaussian/counted
+	s.GaussianNLL = l.metric.gaussianConstant() + gaussian/counted
+}
+
+// gaussianConstant is −log p of μ under the single Gaussian.
+func (m *metricState) gaussianConstant() float64 {
+	n := len(m.Active)
+	return 0.5*float64(n)*math.Log(2*math.Pi) + prop1.LogDiagonal(m.gaussian, n)
 }
 
 // Of a set of longRunning times runningRows the first metrics hardly count in the running figures.
@@ -63,7 +69,8 @@ func (l *Learner) judgeSet() {
 		return
 	}
 	n, p := len(l.metric.Active), l.metric.parzen
-	independent := l.moments.independent(max(l.gap.Rows, l.gap.Of(l.gap.LongestLag())))
+	l.dependence.Measure(l.pool.Batch(), l.cfg.Dim)
+	independent := l.moments.independent(max(l.gap, l.dependence.Slowest(l.cfg.Neighbours)))
 	if independent < float64(searchColumns*n) {
 		return
 	}
@@ -75,7 +82,7 @@ func (l *Learner) judgeSet() {
 	m := l.estimator.update(ex)
 	scores, half, squares := l.densities(m), l.estimator.halfSquares(), l.family.mahalanobis(l, b.X)
 	w, own, all := 1/independent, 1-l.shrinkage(p), float64(n)
-	constant := 0.5*all*math.Log(2*math.Pi) + prop1.LogDiagonal(l.metric.gaussian, n)
+	constant := l.metric.gaussianConstant()
 	var r running
 	for i, score := range scores {
 		if math.IsNaN(score) {

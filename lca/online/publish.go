@@ -50,11 +50,11 @@ func (l *Learner) FreezeYoung() (*Frozen, error) {
 // admissible says which neighbours count for a row of the pool: those that would for a row to be learnt. What it returns is
 // valid until the next windows of l.inTime.
 func (l *Learner) admissible() lca.Admissible {
-	a := lca.Admissible{Independent: l.moments.independent(max(1, l.gap.Rows)), Shrunk: l.shrinkage(l.metric.parzen)}
+	a := lca.Admissible{Independent: l.moments.independent(max(1, l.gap)), Shrunk: l.shrinkage(l.metric.parzen)}
 	if l.usesScores() {
 		a.Limit = l.gate.limit
 	}
-	if order, window := l.inTime.Windows(l.pool.Places, l.pool.Places, l.gap.Rows); window != nil {
+	if order, window := l.inTime.Windows(l.pool.Places, l.pool.Places, l.gap); window != nil {
 		a.Near = func(row int) []int32 { return order[window[row][0]:window[row][1]] }
 	}
 	return a
@@ -77,7 +77,7 @@ func (l *Learner) info() lca.Info {
 	i := lca.Info{
 		Rows: l.counts.Rows, Learnt: l.counts.Learnt, NLL: math.NaN(), GaussianNLL: math.NaN(),
 		Gamma: l.cfg.Gamma, Nu: l.cfg.Nu, NuGaussian: l.cfg.NuGaussian, NuUnit: l.cfg.NuUnit, Rank: l.cfg.Rank,
-		Minibatch: l.cfg.Minibatch, PassRows: l.cfg.memory(l.since, l.gap.Rows),
+		Minibatch: l.cfg.Minibatch, PassRows: l.cfg.memory(l.since, l.gap),
 		Alarms: l.counts.Alarms, Gated: l.counts.Gated, Copies: l.counts.Copies,
 		Wanted: uint64(l.wanted), Constant: l.metric.Constant(l.cfg.Dim), Drift: l.aligned.radians,
 	}

@@ -37,7 +37,7 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 	if !l.worthReplaying(l.pool.Len()) || !l.rowsDoubled(before) {
 		return nil
 	}
-	if _, err := l.convergeOnPool(l.pool.Batch(), s); err != nil {
+	if _, err := l.convergeOnPool(context.Background(), l.pool.Batch(), s); err != nil {
 		return err
 	}
 	l.estimator.load(l.pool, l.metric, l.work)
@@ -67,13 +67,8 @@ func (l *Learner) rowsDoubled(before uint64) bool {
 }
 
 // convergeOnPool runs EM for the given rows against the pool and returns how many were used. The split is found at
-// each step: to move between the parts is what EM is slow at.
-func (l *Learner) convergeOnPool(b pool.Batch, s *Step) (used int, err error) {
-	return l.converge(context.Background(), b, s)
-}
-
-// converge is convergeOnPool until ctx ends.
-func (l *Learner) converge(ctx context.Context, b pool.Batch, s *Step) (used int, err error) {
+// each step: to move between the parts is what EM is slow at. It ends when ctx does.
+func (l *Learner) convergeOnPool(ctx context.Context, b pool.Batch, s *Step) (used int, err error) {
 	last, least := math.Inf(1), replayGain
 	if b.Len() < rowsPerColumn*len(l.metric.Active) {
 		least = replayFewGain

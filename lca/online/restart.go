@@ -1,6 +1,8 @@
 package online
 
 import (
+	"context"
+
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
@@ -90,7 +92,7 @@ func (l *Learner) patience() int {
 		want = l.cfg.warmupRows()
 	}
 	if l.cfg.DriftRows == lca.Auto && l.cfg.WarmupRows == lca.Auto {
-		want = timegap.Stretched(want, l.gap.Rows, l.cfg.Neighbours)
+		want = timegap.Stretched(want, l.gap, l.cfg.Neighbours)
 	}
 	return want
 }
@@ -149,8 +151,7 @@ func (l *Learner) restart(first pool.Batch, s Step) (Step, error) {
 	next := emptyRegime(l.asked.resolved())
 	next.aligned = l.aligned
 	l.setRegime(next)
-	l.gap.Learn(first, l.cfg.Dim)
-	l.gap.Revise()
+	l.reviseGap(first)
 	return l.initialise(first, s)
 }
 
@@ -170,7 +171,7 @@ func (l *Learner) join(s Step) (Step, error) {
 	if err := l.startFromGlobal(); err != nil {
 		return Step{}, err
 	}
-	if _, err := l.convergeOnPool(l.pool.Batch(), &s); err != nil {
+	if _, err := l.convergeOnPool(context.Background(), l.pool.Batch(), &s); err != nil {
 		return Step{}, err
 	}
 	l.drift = drift{}

@@ -33,8 +33,11 @@ type runningMoments struct {
 	count      float64        // rows that the moments stand for, while fewer than memory
 	sparse     []prop1.Sparse // the columns that were at the start
 
-	centre, centred, outer []float64 // scratch
+	momentsSpace
 }
+
+// momentsSpace is their working memory.
+type momentsSpace struct{ centre, centred, outer []float64 }
 
 // momentsMemory returns the memory that suits the pool, in rows.
 func (c Config) momentsMemory() float64 {

@@ -62,14 +62,7 @@ func (l *Learner) setGate(b pool.Batch) []float64 {
 			l.sorted = append(l.sorted, v)
 		}
 	}
-	rows := float64(len(l.sorted))
-	if g := l.gap.Rows; g > 1 {
-		rows = min(rows, float64(max(l.since, uint64(l.pool.Len())))/float64(g))
-	}
-	l.gate.limit = math.Inf(1)
-	if len(l.sorted) > 0 {
-		l.gate.limit = tail.Quantile(l.sorted, gateShare, rows)
-	}
+	l.gate.limit = tail.Quantile(l.sorted, gateShare, l.independent(len(l.sorted)))
 	return scores
 }
 

@@ -4,6 +4,8 @@ import (
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
+	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 )
 
 // Scratch is working memory for many learners that work in turn. A learner of a small pool needs several times as much of
@@ -23,11 +25,31 @@ type spaceKind struct {
 
 // space is the working memory of one learner.
 type space struct {
-	estimator                estimator
-	buffers                  buffers
-	work                     *linalg.Workspace
-	spare                    *metricState
-	centre, centred, squares []float64 // of the running moments
+	estimator estimator
+	spare     *metricState // the previous metric, whose memory is used again
+	work      *linalg.Workspace
+	momentsSpace
+
+	m1, m2, global   []float64
+	rows             []float64
+	ids, series      []uint64
+	places           []pool.Place
+	inside, sifted   pool.Batch
+	apart            apart
+	inTime           pool.Near
+	dependence       timegap.Autocorrelation
+	kept, moved      []int  // rows of the last minibatch that was judgement: those that are left, and those in which a constant column has moved
+	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
+	outside          []bool // those that a gate by distance refuses over the Gaussian directions
+	stuck            bool   // whether a column of the last minibatch that was judged is
+	closed           bool   // whether a row that the gate refuses had counted in it
+	starts, excluded []int32
+	density, sorted  []float64
+	single, offset   []float64
+}
+
+func newSpace(c Config) *space {
+	return &space{estimator: newEstimator(c), work: new(linalg.Workspace)}
 }
 
 func (l *Learner) spaceKind() spaceKind {
@@ -37,16 +59,12 @@ func (l *Learner) spaceKind() spaceKind {
 // Borrow takes working memory from s until Return. A learner that was given back with Return needs it for all methods
 // but Info, AlarmsOf and Close.
 func (l *Learner) Borrow(s *Scratch) {
-	sp := s.spaces[l.spaceKind()]
-	if sp == nil { // it takes its own, and leaves it there
-		if l.estimator == nil {
-			l.estimator, l.work = newEstimator(l.cfg), new(linalg.Workspace)
-		}
-		return
+	if sp := s.spaces[l.spaceKind()]; sp != nil {
+		l.space, l.moments.momentsSpace = sp, sp.momentsSpace
+		delete(s.spaces, l.spaceKind())
+	} else if l.space == nil { // it takes its own, and leaves it there
+		l.space = newSpace(l.cfg)
 	}
-	l.estimator, l.buffers, l.work, l.spare = sp.estimator, sp.buffers, sp.work, sp.spare
-	l.moments.centre, l.moments.centred, l.moments.outer = sp.centre, sp.centred, sp.squares
-	delete(s.spaces, l.spaceKind())
 }
 
 // Return gives the working memory to s. That of a learner that has not borrowed any is dropped where s has some: a new
@@ -55,10 +73,9 @@ func (l *Learner) Return(s *Scratch) {
 	if s.spaces == nil {
 		s.spaces = map[spaceKind]*space{}
 	}
-	g, kind := l.moments, l.spaceKind()
-	if s.spaces[kind] == nil {
-		s.spaces[kind] = &space{l.estimator, l.buffers, l.work, l.spare, g.centre, g.centred, g.outer}
+	if kind := l.spaceKind(); s.spaces[kind] == nil {
+		l.space.momentsSpace = l.moments.momentsSpace
+		s.spaces[kind] = l.space
 	}
-	l.estimator, l.buffers, l.work, l.spare = nil, buffers{}, nil, nil
-	g.centre, g.centred, g.outer = nil, nil, nil
+	l.space, l.moments.momentsSpace = nil, momentsSpace{}
 }

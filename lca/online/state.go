@@ -19,66 +19,18 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 18
+//	 8  4  version of the layout, 19
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
 //
-// The body, where "f×n" is a count and n float64, "u×n" a count and n uint64, and text a count and
-// bytes:
+// The body are the fields that Learner.fields goes over, in that order: where the state was written (the bits of what is learnt next are the same for
+// every kernel, not for every GOARCH), what must be as the configuration has it, and what has been learnt. What follows from the rest is left out.
 //
-//	origin    text GOARCH, text Go version, text kernel: where the state was written. The bits of
-//	          what is learnt next are the same for every kernel, not for every GOARCH
-//	shape     dim, neighbours, pool kind                                                       u64 each
-//	counts    rows, learnt, skipped, gated, copies, restarts, minibatches, learnt since the last restart,
-//	          lockouts, returns of former metrics, refusals                                   u64 each
-//	running   weight, NLL, Gaussian NLL, effective neighbours                                   f64 each
-//	drift     of the NLL minibatches u64, mean f64, variance f64; of the share of far rows the same; number of columns u64,
-//	          and of each the same
-//	warm-up   rows, identities u×n, places            of the warm-up, or in quarantine
-//	pool      offered u64, rows, identities u×n, places
-//	moments   mean f×d, C_G f×d², rows that they stand for f64, number of sparse columns u64,
-//	          and of each column u64, most frequent value f64, share f64
-//	settings  ν f64, its unit u64, kernel u64, degrees of freedom u64
-//	C_L       f×d², without ν, at the last split
-//	metric    flag whether there is one; then of its split
-//	          active columns u×a, scales f×a, d_P u64, B f×a², B⁻¹ f×a², e f×a, log|det B| f64,
-//	          Cholesky factor of C_G + ν_g f×a², ridged flag, mean of the pool f×d,
-//	          and of the time since pending f64, minibatches u64, keep f64, fresh f×a²
-//	split     flag
-//	aligned   W_ref f×d² or f×0, B_L f×d·d_P, angle f64
-//	choice    rows learnt at the start of the comparison u64; unless 0: rows, identities u×n, places, a record, and unless
-//	          that has taken 0: settings as above, d_P u64, C_L f×d²
-//	chosen    a record: rows learnt u64, candidate taken u64, number of candidates u64, and of each
-//	          name text, d_P u64, ν f64, its unit u64, kernel u64, NLL f64
-//	gap       gap u64, rows seen u64, first row f×d or f×0, number of partitions u64, and of each
-//	          number u64, places of its last rows u×13, those rows f×13d; number of lags u64, and of each
-//	          rows f64, lag f64, rows f×d, sums f×d, squares f×d, products f×d, half squared differences f×d
-//	clocks    places: of each partition the number of rows seen
-//	gate      limit of the score f64, revisions u64
-//	held      rows, identities u×n, places            refused, and not yet known to have no company
-//	lockout   rows u64, refused u64, tripped flag, rows for which many have been u64
-//	formers   minibatches at the last return u64, number of former regimes u64, and of each
-//	          learnt since its restart u64, pool, moments, C_L, d_P u64, drift, aligned, gap, gate, flag whether there is an evaluator of the last rows, and that, longest rests u×d or u×0
-//	known     flag whether what was known is kept, and held is what was refused last
-//	recent    flag whether the last rows are scored, flag whether they come again, and unless they are not: as recent.Learner writes it, number of series u64,
-//	          and of each, ascending, its identity u64, and as recent.Series writes it
-//	holds     rows held u64, rows of holds that ended u64, acceptances that are not told u64, rows, identities u×n, places    accepted, and
-//	          not yet learnt, and the same of few series among others; flag whether there is an evaluator of the regime that is about to be left, and that; number of open holds u64, and of each, ascending by series, series, rows so far, stamps of the first and the last row, of its clock the
-//	          largest stamp, the one ahead, rows behind, rows that moved it on and time   u64 each; rows, identities u×n, places; number of holds that are over u64, and of each the same
-//	rests     values that the columns repeat f×d or f×0, rows that have them u×n, and of each whether some were refused, a count and flags; longest rests of the
-//	          regime u×d or u×0
-//
-// Version 9, of the second edition, ends before recent. It has a count of recurrences before that of refusals; the same of the Gaussian part and the least variance of the NLL f64 after drift; a u64 after offered in a pool; before
-// formers rows, identities u×n, places, u×n and four u64; and after the first u64 of formers a flag, a u64 and a flag, and a f64 at its end. The first edition wrote version 3. It has no lockouts and nothing after them among the counts; of drift only that of the
-// NLL, without the least variance; no places; no settings; in choice, after the rows, d_P u64 and C_L f×d² or f×0; and
-// nothing after choice. The versions between were never released and are refused.
-//
-// Places are a count, and for each a partition and a number of rows, as varints. Rows are a flag, and then as many
-// float32 if it is 1 (nothing is lost by it), and otherwise float64.
+// Of former editions it reads the versions that they wrote, state.FirstEdition and state.SecondEdition. Those between were never released and are refused.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 18
+	stateVersion = 19
 	stateHeader  = 24
 )
 
@@ -224,7 +176,7 @@ func (l *Learner) fields(f *state.Fields) {
 		return // nothing came after it
 	}
 	choiceFields(f, &l.chosen)
-	l.gap.Fields(f, d)
+	gapFields(f, &l.gap, d)
 	pool.Places(f, (*[]pool.Place)(&l.clocks), 0)
 	l.gate.fields(f)
 	l.held.Fields(f, d)
@@ -318,6 +270,27 @@ func (c *counts) fields(f *state.Fields, since *uint64) {
 		f.U64(new(uint64)) // recurrences
 	}
 	f.U64(&c.Refusals)
+}
+
+// gapFields passes a time gap. In the second edition what it followed from came after it: rows seen, the first row, rows of partitions, and moments of lags.
+func gapFields(f *state.Fields, gap *uint64, dim int) {
+	if f.U64(gap); f.Version > state.SecondEdition {
+		return
+	}
+	const lags, moments = 13, 5
+	f.U64(new(uint64))
+	f.Floats(new([]float64))
+	state.List(f, new([]struct{}), 8*lags, func(*struct{}) {
+		f.U64(new(uint64))
+		f.Words(new([]uint64))
+		f.Floats(new([]float64))
+	})
+	state.List(f, new([]struct{}), 16, func(*struct{}) {
+		f.F64(new(float64), new(float64))
+		for range moments {
+			f.Floats(new([]float64))
+		}
+	})
 }
 
 func (d *drift) fields(f *state.Fields, dim int) {

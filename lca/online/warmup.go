@@ -1,6 +1,7 @@
 package online
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -59,13 +60,13 @@ func (l *Learner) warmUp(b pool.Batch, s Step) (Step, error) {
 	w := &l.warm
 	w.Append(b)
 	l.rests.pass(b, false, nil, d)
-	if l.gap.Learn(b, d); l.cfg.WarmupRows == lca.Auto {
-		l.gap.Revise()
-	}
-	want := l.warmupWanted()
 	if off := w.EqualFirst(d); off < w.Len() && float64(off) > warmupOff*float64(l.cfg.warmupRows()) {
 		w.Forget(off, d)
 	}
+	if l.cfg.WarmupRows == lca.Auto {
+		l.reviseGap(*w)
+	}
+	want := l.warmupWanted()
 	if w.Len() < want {
 		l.counts.Gated += uint64(s.Gated)
 		return s, nil
@@ -165,7 +166,7 @@ func (l *Learner) fitFirst(b pool.Batch, s *Step) (used int, err error) {
 	if !l.worthReplaying(b.Len()) {
 		return 0, nil
 	}
-	return l.convergeOnPool(b, s)
+	return l.convergeOnPool(context.Background(), b, s)
 }
 
 // startFromGlobal sets C_L = C_G, and the metric that follows from it.
@@ -241,7 +242,7 @@ func (l *Learner) Waiting() (w Waiting, waits bool) {
 	if l.wanted > 0 { // the set has ended
 		w.Wanted = l.wanted
 	} else if w.Wanted > l.cfg.warmupRows() {
-		w.Gap = l.gap.Slowest()
+		w.Gap = l.slowestOfWarmup()
 	}
 	w.Constant = w.Rows >= w.Wanted // warmUp has tried
 	return w, true
@@ -252,7 +253,16 @@ func (l *Learner) Waiting() (w Waiting, waits bool) {
 func (l *Learner) warmupWanted() int {
 	want := l.cfg.warmupRows()
 	if l.cfg.WarmupRows == lca.Auto {
-		want = timegap.Stretched(want, l.gap.Slowest(), l.cfg.Neighbours)
+		want = timegap.Stretched(want, l.slowestOfWarmup(), l.cfg.Neighbours)
 	}
 	return want
+}
+
+// slowestOfWarmup returns the time gap of the slowest column of the rows collected. A finite set that has no gap may be sorted.
+func (l *Learner) slowestOfWarmup() uint64 {
+	if l.cfg.Finite && l.gap == 0 {
+		return 0
+	}
+	l.dependence.Measure(l.warm, l.cfg.Dim)
+	return l.dependence.Slowest(l.cfg.Neighbours)
 }

@@ -59,7 +59,7 @@ func (l *Learner) shrinkage(parzen int) float64 {
 	if parzen != 0 || !l.cfg.wide() {
 		return 0
 	}
-	return l.towardsDiagonal(l.moments.independent(l.gap.Rows))
+	return l.towardsDiagonal(l.moments.independent(l.gap))
 }
 
 // towardsDiagonal returns a for a C_G of that number of independent rows.

@@ -138,7 +138,6 @@ type implementation struct {
 	addDiff       func(sum, x, o []float64)
 	addSquares    func(sum, x, o []float64)
 	fade          func(dst, x []float64, keep, s float64)
-	addPair       func(m *PairMoments, x, y, o, limit []float64, most, w float64)
 	maxAbs        func(x []float64) uint64
 	finite        func(v []float32) bool
 }
@@ -159,7 +158,6 @@ func generic() *implementation {
 		addDiff:       addDiff,
 		addSquares:    addSquares,
 		fade:          fade,
-		addPair:       addPair,
 		maxAbs:        maxAbs,
 		finite:        finite,
 	}

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"testing"
 )
@@ -47,40 +46,6 @@ func TestMomentBits(t *testing.T) {
 				compare(t, name+": two products of "+from.kind, d1.all, d2.all)
 				if got, want := MaxAbs(x.s[:n]), maxAbs(x.s[:n]); got != want {
 					t.Fatalf("%s: the largest of %d, %s, is %x, want %x", name, n, from.kind, got, want)
-				}
-			}
-		}
-	})
-}
-
-// TestPairMomentBits adds pairs whose limit is another's, their own, or zero in some columns.
-func TestPairMomentBits(t *testing.T) {
-	Each(func(name string) {
-		r := rand.New(rand.NewPCG(3, 5))
-		for _, from := range numbersOf[float64](r) {
-			for n := range 68 {
-				draw := func() guarded[float64] { return newGuarded(n+1, r.IntN(8), from.fill) }
-				x, y, o, limit := draw(), draw(), draw(), draw()
-				all := [4]guarded[float64]{draw(), draw(), draw(), draw()}
-				var other [4]guarded[float64]
-				for i, g := range all {
-					other[i] = g.clone()
-				}
-				moments := func(g [4]guarded[float64]) *PairMoments {
-					return &PairMoments{g[0].s[:n], g[1].s[:n], g[2].s[:n], g[3].s[:n]}
-				}
-				got, want := moments(all), moments(other)
-				for _, own := range []bool{false, true} {
-					most, w := 6.0, 0.01
-					before, other := limit.s[:n], limit.s[:n]
-					if own {
-						most, before, other = math.Inf(1), got.Apart, want.Apart
-					}
-					got.Add(x.s, y.s, o.s, before, most, w)
-					addPair(want, x.s, y.s, o.s, other, most, w)
-				}
-				for i, g := range all {
-					compare(t, fmt.Sprintf("%s: moment %d of %s", name, i, from.kind), g.all, other[i].all)
 				}
 			}
 		}

@@ -72,7 +72,6 @@ func avx512() *implementation {
 		addDiff:       addDiffAVX512,
 		addSquares:    addSquaresAVX512,
 		fade:          fadeAVX512,
-		addPair:       addPairAVX512,
 		maxAbs:        maxAbsAVX512,
 		finite:        finiteAVX2,
 	}
@@ -496,18 +495,6 @@ func fadeAVX512(dst, x []float64, keep, s float64) {
 	fade(dst[n:], x[n:], keep, s)
 }
 
-func addPairAVX512(m *PairMoments, x, y, o, limit []float64, most, w float64) {
-	n := len(m.Sum) &^ (lanes - 1)
-	square, product, apart := m.Square[:len(m.Sum)], m.Product[:len(m.Sum)], m.Apart[:len(m.Sum)]
-	x, y, o, limit = x[:len(m.Sum)], y[:len(m.Sum)], o[:len(m.Sum)], limit[:len(m.Sum)]
-	if n > 0 {
-		amd64.AddPairAVX512(&m.Sum[0], &square[0], &product[0], &apart[0], &x[0], &y[0], &o[0], &limit[0], most, w, n)
-	}
-	if n < len(m.Sum) {
-		addPair(&PairMoments{m.Sum[n:], square[n:], product[n:], apart[n:]}, x[n:], y[n:], o[n:], limit[n:], most, w)
-	}
-}
-
 func maxAbsAVX512(x []float64) uint64 {
 	n := len(x) &^ (lanes - 1)
 	m := maxAbs(x[n:])
@@ -574,7 +561,6 @@ func avx2() *implementation {
 		addDiff:       addDiffAVX2,
 		addSquares:    addSquaresAVX2,
 		fade:          fadeAVX2,
-		addPair:       addPairAVX2,
 		maxAbs:        maxAbsAVX2,
 		finite:        finiteAVX2,
 	}
@@ -1059,18 +1045,6 @@ func fadeAVX2(dst, x []float64, keep, s float64) {
 		amd64.FadeAVX2(&dst[0], &x[0], keep, s, n)
 	}
 	fade(dst[n:], x[n:], keep, s)
-}
-
-func addPairAVX2(m *PairMoments, x, y, o, limit []float64, most, w float64) {
-	n := len(m.Sum) &^ (lanes - 1)
-	square, product, apart := m.Square[:len(m.Sum)], m.Product[:len(m.Sum)], m.Apart[:len(m.Sum)]
-	x, y, o, limit = x[:len(m.Sum)], y[:len(m.Sum)], o[:len(m.Sum)], limit[:len(m.Sum)]
-	if n > 0 {
-		amd64.AddPairAVX2(&m.Sum[0], &square[0], &product[0], &apart[0], &x[0], &y[0], &o[0], &limit[0], most, w, n)
-	}
-	if n < len(m.Sum) {
-		addPair(&PairMoments{m.Sum[n:], square[n:], product[n:], apart[n:]}, x[n:], y[n:], o[n:], limit[n:], most, w)
-	}
 }
 
 func maxAbsAVX2(x []float64) uint64 {

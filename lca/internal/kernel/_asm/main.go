@@ -67,7 +67,6 @@ func main() {
 				k.addDifferences("addDiff", false)
 				k.addDifferences("addSquares", true)
 				k.fade()
-				k.addPair()
 				k.maxAbs()
 			}
 			if k.name == "AVX2" { // the table of AVX-512 uses these too

@@ -30,7 +30,6 @@ func constants(t numbers) *table {
 	put("inf", math.Inf(-1))
 	put("far", 1e15)
 	put("one", 1)
-	put("plusHalf", 0.5)
 	put("minusFar", -1e15)
 	put("log2e", math.Log2E)
 	c.at["half"] = ConstData(fmt.Sprintf("half%d", t.bits), U64(math.Float64bits(-0.5)))

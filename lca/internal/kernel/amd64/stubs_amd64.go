@@ -459,11 +459,6 @@ func AddSquaresAVX512(sum *float64, x *float64, o *float64, n int)
 //go:noescape
 func FadeAVX512(dst *float64, x *float64, keep float64, s float64, n int)
 
-// AddPairAVX512 is addPair for n numbers, a positive multiple of 16.
-//
-//go:noescape
-func AddPairAVX512(sum *float64, square *float64, product *float64, apart *float64, x *float64, y *float64, o *float64, limit *float64, most float64, w float64, n int)
-
 // MaxAbsAVX512 is maxAbs for n numbers, a positive multiple of 16.
 //
 //go:noescape
@@ -628,11 +623,6 @@ func AddSquaresAVX2(sum *float64, x *float64, o *float64, n int)
 //
 //go:noescape
 func FadeAVX2(dst *float64, x *float64, keep float64, s float64, n int)
-
-// AddPairAVX2 is addPair for n numbers, a positive multiple of 16.
-//
-//go:noescape
-func AddPairAVX2(sum *float64, square *float64, product *float64, apart *float64, x *float64, y *float64, o *float64, limit *float64, most float64, w float64, n int)
 
 // MaxAbsAVX2 is maxAbs for n numbers, a positive multiple of 16.
 //

@@ -24,11 +24,11 @@ func (p Place) Compare(q Place) int {
 	return cmp.Or(cmp.Compare(p.Partition, q.Partition), cmp.Compare(p.At, q.At))
 }
 
-// InOrder returns which place is the first by partition and time, which the second, and so on.
-func InOrder(places []Place) []int {
-	order := make([]int, len(places))
-	for i := range order {
-		order[i] = i
+// InOrder returns which place is the first by partition and time, which the second, and so on, in the memory of order if it suffices.
+func InOrder(order []int, places []Place) []int {
+	order = order[:0]
+	for i := range places {
+		order = append(order, i)
 	}
 	slices.SortFunc(order, func(a, b int) int { return places[a].Compare(places[b]) })
 	return order

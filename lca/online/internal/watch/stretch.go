@@ -15,7 +15,7 @@ const (
 // Stretch returns the values of those rows that came fewer than soon rows after one that has a value of at least least. It returns nil if there are few, or
 // if their mean is not surely above that of all, as where rows are independent.
 func Stretch(values []float64, places []pool.Place, least float64, soon uint64) (such []float64) {
-	order := pool.InOrder(places)
+	order := pool.InOrder(nil, places)
 	for i, row := range order[min(1, len(order)):] {
 		if before := order[i]; values[before] >= least && places[row].Near(places[before], soon) {
 			such = append(such, values[row])
