@@ -41,7 +41,7 @@ func (r *reference) clone() reference {
 }
 
 // advance replaces the reference by the current W if a multiple of alignEvery minibatches have been learnt.
-func (r *reference) advance(l *Learner) error {
+func (r *reference) advance(l *model) error {
 	if l.cfg.Unaligned || r.w != nil && l.counts.Minibatches%alignEvery != 0 {
 		return nil
 	}

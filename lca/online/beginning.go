@@ -18,7 +18,7 @@ const leastOthers = 0.25
 // Gaussian where there is little structure, or many columns, and tens of nats worse than t kernels where tails are heavy; and
 // the first comparison (choice.go) takes effect only when there are nearly twice as many rows. It can take any of them again. Rows that are too
 // few for a first fit (worthReplaying) can still make a single Gaussian. What was tried is recorded like any other choice. inside is the number of rows of the first fit.
-func (l *Learner) chooseBeginning(inside int, s *Step) error {
+func (l *choices) chooseBeginning(inside int, s *Step) error {
 	if !l.free.kernel && !l.free.gaussian || l.cfg.OutlierGate != lca.Auto { // a gate in kernel widths needs its kernels
 		return nil
 	}
@@ -62,13 +62,13 @@ func (l *Learner) chooseBeginning(inside int, s *Step) error {
 }
 
 // ownNumbers returns how many numbers of C_L the Parzen directions have for themselves.
-func (l *Learner) ownNumbers() float64 {
+func (l *model) ownNumbers() float64 {
 	p, d := l.metric.parzen, len(l.metric.Active)
 	return float64(p*(p+1)/2 + p*(d-p))
 }
 
 // scoresWithoutOwn returns the scores of the last rows under a single Gaussian as they would be if each row had had no part in μ and C_G.
-func (l *Learner) scoresWithoutOwn() []float64 {
+func (l *model) scoresWithoutOwn() []float64 {
 	out, half := slices.Clone(l.density), l.estimator.halfSquares()
 	w, own, d := 1/l.moments.independent(l.gap), 1-l.shrinkage(l.metric.parzen), float64(len(l.metric.Active))
 	for i := range out {

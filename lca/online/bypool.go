@@ -21,10 +21,10 @@ import (
 var rare = math.Log(0.5 * math.Erfc(driftAlarm/math.Sqrt2))
 
 // soon is the distance in rows below which a row of the pool came soon after another one.
-func (l *Learner) soon() uint64 { return watch.StretchMinibatches * uint64(l.cfg.Minibatch) }
+func (c Config) soon() uint64 { return watch.StretchMinibatches * uint64(c.Minibatch) }
 
 // ofPool runs the E-step of some of the pool's rows, each against the others, for f. That of the minibatch stays in the estimator.
-func (l *Learner) ofPool(f func(b pool.Batch, m *kernel.Moments)) {
+func (l *model) ofPool(f func(b pool.Batch, m *kernel.Moments)) {
 	was := l.estimator
 	l.estimator = newEstimator(l.cfg)
 	b := new(pool.Batch).Sample(l.pool.Batch(), gateRows, 0, l.cfg.Dim)
@@ -37,14 +37,14 @@ func (l *Learner) ofPool(f func(b pool.Batch, m *kernel.Moments)) {
 // rarelyUnlikely reports whether as many rows of the pool hardly ever have a mean NLL as high as the rows of the last E-step. The
 // pool's have been learnt and are more likely than others, so that only their differences count. One row in n + 1 is less
 // likely than the least likely of n, and counts as that: it may be any number of nats away, and says no more than that it is.
-func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
+func (l *changeWatch) rarelyUnlikely(m *kernel.Moments) bool {
 	now := slices.Clone(l.densities(m))
 	var known []float64
 	var places []pool.Place
 	l.ofPool(func(b pool.Batch, m *kernel.Moments) { known, places = slices.Clone(l.densities(m)), b.Places })
 	usual, most := watch.MeanAtMost(known, math.Inf(1))
 	nll, _ := watch.MeanAtMost(now, most)
-	such := watch.Stretch(known, places, nll, l.soon())
+	such := watch.Stretch(known, places, nll, l.cfg.soon())
 	for i := range now {
 		now[i] += usual - l.drift.nll.Mean
 	}
@@ -59,18 +59,18 @@ func (l *Learner) rarelyUnlikely(m *kernel.Moments) bool {
 }
 
 // rarelyQuiet reports whether that number of rows of the pool hardly ever has so low a mean square in some column.
-func (l *Learner) rarelyQuiet(column int, square float64, rows int) bool {
+func (l *changeWatch) rarelyQuiet(column int, square float64, rows int) bool {
 	values := make([]float64, l.pool.Len())
 	for i := range values {
 		v := l.pool.Row(i)[column] - l.moments.mean[column]
 		values[i] = -float64(v * v)
 	}
-	return watch.Rarely(values, l.pool.Places, l.soon(), -square, float64(rows), rare-math.Log(float64(len(l.metric.Active))))
+	return watch.Rarely(values, l.pool.Places, l.cfg.soon(), -square, float64(rows), rare-math.Log(float64(len(l.metric.Active))))
 }
 
 // farOfPool returns the share of the pool's rows that are far from all others, or of those in a stretch of such rows. It is more than a tenth where
 // many columns have one value nearly always: the kernels are as narrow as that.
-func (l *Learner) farOfPool() (share float64) {
+func (l *changeWatch) farOfPool() (share float64) {
 	l.ofPool(func(b pool.Batch, m *kernel.Moments) {
 		share = float64(l.countFar(b, m)) / float64(b.Len())
 		far := make([]float64, b.Len())
@@ -79,7 +79,7 @@ func (l *Learner) farOfPool() (share float64) {
 				far[i] = 1
 			}
 		}
-		if such := watch.Stretch(far, b.Places, 1, l.soon()); such != nil {
+		if such := watch.Stretch(far, b.Places, 1, l.cfg.soon()); such != nil {
 			usual, _ := watch.MeanAtMost(such, 1)
 			share = max(share, usual)
 		}

@@ -23,6 +23,12 @@ const (
 	searchColumns = 5 // rows per column to fit to. With fewer independent ones a row's score cannot be told from that of one that had no part in the metric (prequential.go)
 )
 
+// choices are what the data choose.
+type choices struct {
+	rowGate
+	choice choice
+}
+
 // choice lets the data choose what Config leaves to them: ν, its unit and the kernel with lca.PresetDensity, a single
 // Gaussian in place of the whole, and d_P. EM hardly ever moves a direction from one part to the other (section 4,
 // "Escaping local optima"), and a stream is no better at it. So from time to time candidates are fitted to the pool in the
@@ -97,7 +103,7 @@ func (c *comparison) wait() outcome {
 
 // stepChoice starts a comparison and ends it, each at its place; b are the rows just learnt, before which since had been learnt and the
 // pool held that many.
-func (l *Learner) stepChoice(b pool.Batch, since uint64, held int, s *Step) (err error) {
+func (l *choices) stepChoice(b pool.Batch, since uint64, held int, s *Step) (err error) {
 	if !l.free.any() {
 		return nil
 	}
@@ -122,7 +128,7 @@ func (l *Learner) stepChoice(b pool.Batch, since uint64, held int, s *Step) (err
 // open returns what a comparison may change now. Of a pool with few rows per column, a search finds what is in these rows and not what
 // is in the stream. That is better than a metric that has learnt few rows itself, and worse than one that has learnt
 // more than the pool holds.
-func (l *Learner) open() freedom {
+func (l *choices) open() freedom {
 	f := l.free
 	if l.fewOfWide() {
 		return freedom{}
@@ -134,13 +140,13 @@ func (l *Learner) open() freedom {
 }
 
 // choiceWait is how many rows after its start a comparison takes effect.
-func (l *Learner) choiceWait() uint64 {
+func (l *choices) choiceWait() uint64 {
 	return min(max(l.choice.began/2, choiceWait), uint64(l.cfg.Neighbours)/2)
 }
 
 // choiceDue reports whether a comparison starts. Before the last minibatch, since rows had been learnt and the pool held that many. The
 // first fit may have filled the pool beyond N/8, and the pool may be full later than N rows have been learnt.
-func (l *Learner) choiceDue(since uint64, held int) bool {
+func (l *choices) choiceDue(since uint64, held int) bool {
 	full, now := l.cfg.Neighbours, l.pool.Len()
 	if now < full {
 		first := !l.compared()
@@ -152,7 +158,7 @@ func (l *Learner) choiceDue(since uint64, held int) bool {
 
 // waits reports whether the next comparison can wait for another doubling: the pool is small, the last one of a full pool changed nothing, and since it
 // began the rows have doubled once.
-func (l *Learner) waits() bool {
+func (l *choices) waits() bool {
 	full, after := uint64(l.cfg.Neighbours), l.counts.Learnt-l.chosen.Rows
 	if full >= sampleRows || !l.compared() || l.chosen.Taken != 0 || after >= l.since {
 		return false
@@ -162,7 +168,7 @@ func (l *Learner) waits() bool {
 }
 
 // compared reports whether a comparison has ended since the regime began; the choice at the beginning is none.
-func (l *Learner) compared() bool { return len(l.chosen.Candidates) > 0 && !l.chosen.Beginning() }
+func (l *choices) compared() bool { return len(l.chosen.Candidates) > 0 && !l.chosen.Beginning() }
 
 // doubled says whether a number has just passed unit·2^k.
 func doubled(before, now, unit uint64) bool {
@@ -175,7 +181,7 @@ func (c *choice) keep(b pool.Batch, dim int) {
 	c.rows.Forget(max(0, c.rows.Len()-sampleRows), dim)
 }
 
-func (l *Learner) startChoice() {
+func (l *choices) startChoice() {
 	compared := newContest(l)
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &comparison{done: make(chan struct{}), cancel: cancel}
@@ -187,7 +193,7 @@ func (l *Learner) startChoice() {
 }
 
 // endChoice ends a comparison: what it found becomes current if the newest rows say so.
-func (l *Learner) endChoice() (*lca.Choice, error) {
+func (l *choices) endChoice() (*lca.Choice, error) {
 	c := l.choice
 	found := c.wait()
 	l.choice.drop()
@@ -241,7 +247,7 @@ func (l *Learner) lastChoice() (*lca.Choice, error) {
 }
 
 // adopt makes a candidate current, unless the rows are not explained better by it.
-func (l *Learner) adopt(best candidate, rows pool.Batch) (adopted bool, err error) {
+func (l *choices) adopt(best candidate, rows pool.Batch) (adopted bool, err error) {
 	before, was := l.regime, slices.Clone(l.score(rows))
 	if err = l.begin(best); err == nil {
 		if now := l.score(rows); surelyLower(now, was, l.independent(rows.Len())) {
@@ -256,34 +262,6 @@ func (l *Learner) adopt(best candidate, rows pool.Batch) (adopted bool, err erro
 	}
 	l.setRegime(before)
 	return false, err
-}
-
-// begin makes a candidate current.
-func (l *Learner) begin(c candidate) error {
-	l.use(c.recipe)
-	l.cl, l.spare = slices.Clone(c.cl), nil
-	return l.findFirstSplit(c.parzen)
-}
-
-// score returns −log p of rows under the current metric, NaN for one without a neighbour.
-func (l *Learner) score(b pool.Batch) []float64 {
-	l.estimator.load(l.pool, l.metric, l.work)
-	l.estimator.project(b.X, l.moments.mean)
-	ex := l.exclusion(b)
-	ex.Sums = true
-	scores := l.densities(l.estimator.update(ex))
-	for i, nats := range l.estimator.departures() {
-		scores[i] += nats
-	}
-	return scores
-}
-
-// independent returns how many independent rows that number of rows stands for.
-func (l *Learner) independent(rows int) float64 {
-	if g := l.gap; g > 1 {
-		return min(float64(rows), float64(max(l.since, uint64(l.pool.Len())))/float64(g))
-	}
-	return float64(rows)
 }
 
 // surelyLower says whether a is below b by two standard errors of their difference, row by row. The rows count as

@@ -34,7 +34,7 @@ const (
 // The winner has the lowest NLL of those that are better than the current metric by two standard errors; with a smaller ν than another, it
 // must be better than that one by contestNarrow as well.
 type contest struct {
-	learner     *Learner
+	learner     *model
 	free        freedom
 	train, rest pool.Batch
 	out         outcome
@@ -44,9 +44,9 @@ type contest struct {
 }
 
 // newContest copies what it needs.
-func newContest(l *Learner) *contest {
+func newContest(l *choices) *contest {
 	d, rows := l.cfg.Dim, l.pool.Len()
-	f := &Learner{asked: l.asked, cfg: l.cfg, family: l.family, counts: l.counts, space: newSpace(l.cfg)}
+	f := &model{asked: l.asked, cfg: l.cfg, family: l.family, counts: l.counts, space: newSpace(l.cfg)}
 	f.regime = regime{
 		since: l.since, settings: l.settings, pool: l.pool.Clone(), moments: l.moments.clone(), gap: l.gap, split: true,
 		cl: make([]float64, d*d), gate: scoreGate{limit: math.Inf(1)},

@@ -17,9 +17,22 @@
 //  1. E-step: λ_ij of the minibatch's rows against N neighbours (section 5.2), and from it Ĉ_L (estep.go).
 //  2. C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1; config.go has n), kept without ν.
 //  3. μ and C_G take in the same rows (runningmoments.go).
-//  4. M-step: B_G and B_L by Proposition 1 for C_L + ν I and C_G + ν_g I (metricstate.go), or, between two
+//  4. M-step: B_G and B_L by Proposition 1 for C_L + ν I and C_G + ν_g I (model.go), or, between two
 //     eigendecompositions, the best B_L of its span (metricstate.go).
 //  5. Some of the rows replace neighbours (package pool).
+//
+// # The layers
+//
+// Each is a type that knows those before it in this list, and none after it:
+//
+//	model        the step above, and the scores that follow from it       model.go, estep.go, metricstate.go, rehearse.go
+//	rowGate      row → learn it?                                          gate.go, scoregate.go, held.go
+//	choices      candidates, by their leave-one-out NLL → settings, d_P   choice.go, contest.go, beginning.go
+//	warmup       first rows → the first metric                            warmup.go, endofset.go
+//	changeWatch  minibatch → as those before it?                          restart.go, bypool.go, quiet.go, rests.go
+//	regimes      the current regime, a former, or the one now forming?    former.go, knowngood.go
+//	heldSeries   series → are its last rows usual?                        holds.go, lastrows.go, package recent
+//	Learner      judge → step → remember                                  learner.go
 //
 // What is learnt depends on the rows, their identities and their order alone: never on a clock, on GOMAXPROCS, on the
 // processor, on who asks for a model, or on where the stream was interrupted and resumed.

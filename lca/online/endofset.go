@@ -14,7 +14,7 @@ import "github.com/lca-stream/lca-stream/lca/online/internal/pool"
 const spareRows = 2
 
 // endWarmup fits the rows of a set that has ended in its warm-up, unless there are too few to tell anything. few says that there is nothing to choose by them.
-func (l *Learner) endWarmup() (few bool, err error) {
+func (l *warmup) endWarmup() (few bool, err error) {
 	d, rows := l.cfg.Dim, l.warm
 	if l.metric != nil { // they have waited for the first minibatch
 		rows = l.pool.Batch()
@@ -42,7 +42,7 @@ func (l *Learner) endWarmup() (few bool, err error) {
 }
 
 // fitFew makes a single Gaussian of few rows.
-func (l *Learner) fitFew(b pool.Batch) error {
+func (l *warmup) fitFew(b pool.Batch) error {
 	if _, err := l.fitFirst(b, new(Step)); err != nil {
 		return err
 	}

@@ -40,7 +40,7 @@ type estimator interface {
 const keptElements = 1 << 14
 
 // renewEstimator lets the estimator load the pool again, and frees its buffers for as many rows as the pool has, unless they are small.
-func (l *Learner) renewEstimator() {
+func (l *model) renewEstimator() {
 	if l.cfg.Neighbours*l.cfg.Dim > keptElements {
 		l.estimator = newEstimator(l.cfg)
 		return

@@ -17,14 +17,14 @@ import (
 type family interface {
 	// first sets the basis of the first metric, whose directions are all Parzen, from M₁ in l.m1 and m2. It
 	// overwrites both.
-	first(l *Learner, m *metricState, m2 []float64) error
+	first(l *model, m *metricState, m2 []float64) error
 	// next sets the basis of m by the split for l.m1 and l.m2, and overwrites both. previous is the d_P before, from which it
 	// moves only if a direction is clearly on the other side; Auto if there was none. With 0 no direction is Parzen.
-	next(l *Learner, m *metricState, previous int) error
+	next(l *model, m *metricState, previous int) error
 	// model sets the matrices of a model that is published, for C_L without ν.
-	model(l *Learner, m *lca.Model, cl []float64) error
+	model(l *model, m *lca.Model, cl []float64) error
 	// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for rows that the estimator has projected.
-	mahalanobis(l *Learner, rows []float64) []float64
+	mahalanobis(l *model, rows []float64) []float64
 	// unconfined reports whether Σ may be any covariance. Then B_L can follow within its span between splits.
 	unconfined() bool
 }
@@ -45,7 +45,7 @@ type fullFamily struct{}
 
 func (fullFamily) unconfined() bool { return true }
 
-func (fullFamily) first(l *Learner, m *metricState, m2 []float64) error {
+func (fullFamily) first(l *model, m *metricState, m2 []float64) error {
 	if l.cfg.alone(0) { // as it may become; M₂ is M₁
 		m.multiple(1, len(m.Active), l.work)
 		return nil
@@ -53,15 +53,15 @@ func (fullFamily) first(l *Learner, m *metricState, m2 []float64) error {
 	return m.proposition1(m2, allParzen, l.work)
 }
 
-func (fullFamily) next(l *Learner, m *metricState, previous int) error {
+func (fullFamily) next(l *model, m *metricState, previous int) error {
 	return m.proposition1(l.m2, l.splitAfter(previous), l.work)
 }
 
-func (fullFamily) mahalanobis(l *Learner, _ []float64) []float64 {
+func (fullFamily) mahalanobis(l *model, _ []float64) []float64 {
 	return l.estimator.mahalanobis(l.work)
 }
 
-func (fullFamily) model(l *Learner, m *lca.Model, cl []float64) error {
+func (fullFamily) model(l *model, m *lca.Model, cl []float64) error {
 	d, f := l.cfg.Dim, l.moments.columnScale(l.cfg.NuUnit)
 	s := &metricState{ColumnScale: f}
 	if err := s.factorGlobal(l, l.shrinkage(l.metric.parzen)); err != nil {
@@ -89,21 +89,21 @@ type confinedFamily struct{ solver prop1.MStep }
 
 func (confinedFamily) unconfined() bool { return false }
 
-func (c confinedFamily) first(l *Learner, m *metricState, m2 []float64) error {
+func (c confinedFamily) first(l *model, m *metricState, m2 []float64) error {
 	return c.split(l, m, m2, len(m.Active))
 }
 
-func (c confinedFamily) next(l *Learner, m *metricState, _ int) error {
+func (c confinedFamily) next(l *model, m *metricState, _ int) error {
 	return c.split(l, m, l.m2, prop1.Auto)
 }
 
-func (confinedFamily) mahalanobis(l *Learner, rows []float64) []float64 {
+func (confinedFamily) mahalanobis(l *model, rows []float64) []float64 {
 	squares, _ := l.mahalanobis(rows, nil)
 	return squares
 }
 
 // split sets the basis of m, and overwrites M₁ and M₂. Any B with B Bᵀ = Σ⁻¹ does for the E-step, so that plain LCA needs no e.
-func (c confinedFamily) split(l *Learner, m *metricState, m2 []float64, parzen int) error {
+func (c confinedFamily) split(l *model, m *metricState, m2 []float64, parzen int) error {
 	var err error
 	switch {
 	case l.cfg.Metric == lca.MetricDiagonal:
@@ -193,7 +193,7 @@ func (m *metricState) clearBasis() {
 	clear(m.inverse)
 }
 
-func (c confinedFamily) model(l *Learner, m *lca.Model, cl []float64) error {
+func (c confinedFamily) model(l *model, m *lca.Model, cl []float64) error {
 	f, d := l.metric.ColumnScale, l.cfg.Dim
 	global, pull := f.CovarianceIn(l.moments.full(), d), prop1.Pull{}
 	if l.cfg.NuUnit == lca.UnitCovariance {

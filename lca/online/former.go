@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
@@ -51,29 +50,12 @@ func FormerBytes(neighbours, columns int) int {
 	return metrics * bytes
 }
 
-// regime is what is learnt of a stream's rows for as long as they stay as they are.
-type regime struct {
-	since    uint64     // rows learnt since it began
-	settings recipe     // also in Learner.cfg while the regime is current
-	chosen   lca.Choice // the last one; without candidates before the first
-	pool     *pool.Pool
-	moments  *runningMoments
-	cl       []float64    // C_L without ν, dim×dim, both triangles
-	metric   *metricState // nil while warming up
-	split    bool         // the metric is the result of an M-step, and not the initial one from C_G
-	drift    drift
-	aligned  reference
-	gap      uint64 // package timegap
-	gate     scoreGate
-	longest  []uint64 // rows that each column has rested (rests.go); nil: it is not known
-
-	evaluator *recent.Evaluator // of the last rows, of a former regime; nil: it is not known
-}
-
-// setRegime makes a regime current, with its settings.
-func (l *Learner) setRegime(r regime) {
-	l.regime = r
-	l.use(r.settings)
+// regimes is the bank: the regimes before the current one. Which explains rows best, the current, a former, or the one now forming (warmup.warm)?
+type regimes struct {
+	changeWatch
+	former  formers
+	recent  lastRows // what is known of them goes with a regime
+	unusual holds
 }
 
 // formers are the former regimes, the last one to be left at the end.
@@ -83,20 +65,20 @@ type formers struct {
 }
 
 // swap exchanges the current regime with a former one.
-func (l *Learner) swap(f *regime) {
+func (l *regimes) swap(f *regime) {
 	was := l.regime
 	l.setRegime(*f)
 	*f = was
 }
 
 // beganLately reports whether the current regime is so young that nothing is anomalous in it, and there are others.
-func (l *Learner) beganLately() bool {
+func (l *regimes) beganLately() bool {
 	return len(l.former.regimes) > 0 && l.cfg.Drift && !l.cfg.Finite && l.drift.far.Seen < watch.Settle
 }
 
 // regimeReturns tries the former metrics on a minibatch, and makes the best one current if it explains the rows and has an NLL below the one
 // given. restart says that a restart is due otherwise.
-func (l *Learner) regimeReturns(b pool.Batch, restart bool, below float64) bool {
+func (l *regimes) regimeReturns(b pool.Batch, restart bool, below float64) bool {
 	soon := l.former.turned > 0 && l.counts.Minibatches < l.former.turned+formerApart
 	if l.cfg.Finite || soon && !restart {
 		return false
@@ -115,9 +97,17 @@ func (l *Learner) regimeReturns(b pool.Batch, restart bool, below float64) bool 
 	return true
 }
 
+// belowCurrent is the NLL that a former regime must be below to return.
+func belowCurrent(anomalous bool, s *Step) float64 {
+	if anomalous || s.Opened {
+		return math.Inf(1)
+	}
+	return s.NLL - formerLately
+}
+
 // bestFormer returns which former regime fits best: the one with the lowest NLL, which must be less than the one given. fits is asked with each of them as
 // the current one. -1: none fits.
-func (l *Learner) bestFormer(below float64, fits func() (nll float64, ok bool)) int {
+func (l *regimes) bestFormer(below float64, fits func() (nll float64, ok bool)) int {
 	best, least := -1, below
 	for i := range l.former.regimes {
 		f := &l.former.regimes[i]
@@ -131,12 +121,12 @@ func (l *Learner) bestFormer(below float64, fits func() (nll float64, ok bool)) 
 }
 
 // explains reports whether rows are as those were that the current regime learnt, and their NLL. With Drift off others have refused them, and most must be known.
-func (l *Learner) explains(all pool.Batch) (nll float64, ok bool) {
+func (l *regimes) explains(all pool.Batch) (nll float64, ok bool) {
 	var s Step
 	l.estimator.load(l.pool, l.metric, l.work)
 	j := l.judge(all, &s)
 	z := l.drift.nll.Z(s.NLL)
-	switch quiet := l.drift.quiet.measure(l, j.inside, j.moments); {
+	switch quiet := l.drift.quiet.measure(&l.changeWatch, j.inside, j.moments); {
 	case quiet || j.moments.Rows+j.moments.Atoms == 0:
 		return s.NLL, false
 	case l.cfg.Drift:
@@ -147,21 +137,21 @@ func (l *Learner) explains(all pool.Batch) (nll float64, ok bool) {
 }
 
 // leave forgets what was collected under the regime that is left.
-func (l *Learner) leave() {
+func (l *regimes) leave() {
 	l.counts.Gated += uint64(l.warm.Len()) // they are never learnt
 	l.choice.drop()
 	l.warm, l.held, l.lockout = pool.Batch{}, pool.Batch{}, watch.Refusals{}
 }
 
 // keepFormer adds the current regime to the former ones, if that can be.
-func (l *Learner) keepFormer() {
+func (l *regimes) keepFormer() {
 	kept, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim)
 	if l.cfg.Finite || kept == 0 {
 		return
 	}
 	if f, ok := l.thinned(); ok {
 		all, first := append(l.former.regimes, f), 0
-		if l.keepsKnown() {
+		if l.cfg.keepsKnown() {
 			first = 1 // that is what knew all
 		}
 		l.former.regimes = slices.Delete(all, first, first+max(0, len(all)-kept))
@@ -169,7 +159,7 @@ func (l *Learner) keepFormer() {
 }
 
 // thinned returns the current regime with fewer neighbours. They share nothing that changes: the current one may go on.
-func (l *Learner) thinned() (regime, bool) {
+func (l *regimes) thinned() (regime, bool) {
 	was, d := l.regime, l.cfg.Dim
 	evaluator := l.unusual.leaves
 	if l.unusual.leaves = nil; evaluator == nil {
@@ -202,16 +192,9 @@ func (l *Learner) thinned() (regime, bool) {
 	return next, err == nil
 }
 
-// findFirstSplit sets the metric that follows from the rest of a regime, and from the d_P that it had.
-func (l *Learner) findFirstSplit(parzen int) error {
-	l.metric, l.split = nil, true
-	enter(l.cl, l.cfg.Dim, varying(l.cl, l.cfg.Dim), l.moments.columnScale(l.cfg.NuUnit).Active, l.moments.cov)
-	return l.findSplit(parzen)
-}
-
 // formerFields passes the former regimes. Their metrics follow from the rest, and are found again when they are read, each in the place of the current regime, which
 // must have been read.
-func (l *Learner) formerFields(f *state.Fields) {
+func (l *regimes) formerFields(f *state.Fields) {
 	current, d := l.regime, l.cfg.Dim
 	f.U64(&l.former.turned)
 	if f.Version == state.SecondEdition { // whether the last one was left for the current one, when that began, and whether the last one was brief

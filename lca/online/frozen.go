@@ -11,8 +11,8 @@ import (
 // Frozen is what a learner has learnt up to one row. The learner may go on meanwhile: with many columns a model takes as
 // long as several minibatches, a split and a rotation of its own, and Frozen.Model may run on another goroutine.
 type Frozen struct {
-	learner *Learner   // only what a model follows from; it cannot learn. nil: the model is young
-	model   *lca.Model // without what takes long
+	from  *model     // only what a model follows from. nil: it is young
+	model *lca.Model // without what takes long
 }
 
 // Freeze returns a copy of what a model follows from. It costs about as much as copying a few matrices and the pool, and leaves
@@ -36,14 +36,14 @@ func (l *Learner) Freeze() (*Frozen, error) {
 	return &Frozen{l.frozen(), m}, nil
 }
 
-// frozen returns a learner of which Frozen.Model uses the methods, and which shares no memory that l writes to.
-func (l *Learner) frozen() *Learner {
+// frozen returns a model of which Frozen.Model uses the methods, and which shares no memory that l writes to.
+func (l *model) frozen() *model {
 	was := l.metric
 	now := &metricState{ColumnScale: prop1.ColumnScale{Active: slices.Clone(was.Active), Scale: slices.Clone(was.Scale)}, parzen: was.parzen, alone: was.alone}
 	if !was.alone {
 		now.inverse, now.spanUpdate = slices.Clone(was.inverse), spanUpdate{keep: was.keep, fresh: slices.Clone(was.fresh)}
 	}
-	return &Learner{cfg: l.cfg, family: l.family, space: new(space), regime: regime{
+	return &model{cfg: l.cfg, family: l.family, space: new(space), regime: regime{
 		pool:    l.pool.Rowless(),
 		moments: l.moments.clone(),
 		cl:      slices.Clone(l.cl),
@@ -59,7 +59,7 @@ func (f *Frozen) Model() (*lca.Model, error) { return f.ModelIn(lca.CoordinatesA
 
 // ModelIn is Model in other coordinates. With hundreds of columns it is half the work not to align them with the models before.
 func (f *Frozen) ModelIn(coords lca.Coordinates) (*lca.Model, error) {
-	l, m := f.learner, f.model
+	l, m := f.from, f.model
 	if l == nil {
 		return m, nil
 	}

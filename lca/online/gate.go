@@ -40,9 +40,15 @@ const (
 // It is for scores against a known good period with Drift off, so that no fault is learnt. It reinforces itself:
 // rows that never enter Ĉ_L make the kernel narrower, and so rows like them even farther away. See watch.Refusals.
 
+// rowGate says which rows are learnt.
+type rowGate struct {
+	model
+	held pool.Batch // rows that were refused (held.go)
+}
+
 // inliers returns the rows that are no outliers by C_G, where that is the gate, and in which no constant column has moved. It leaves them projected in the
 // estimator.
-func (l *Learner) inliers(b pool.Batch) pool.Batch {
+func (l *rowGate) inliers(b pool.Batch) pool.Batch {
 	l.estimator.project(b.X, l.moments.mean)
 	departed, byGlobal := l.departed(), l.cfg.OutlierGate == lca.Auto && !l.usesScores()
 	l.moved = l.moved[:0]
@@ -72,8 +78,8 @@ func (l *Learner) inliers(b pool.Batch) pool.Batch {
 }
 
 // departed returns by how much constant columns of the projected rows have moved, as the estimator has it; nil where such rows may be learnt.
-func (l *Learner) departed() []float64 {
-	young := l.since < grownRows && !l.keepsKnown() // with Drift off the first rows have shown all that there is
+func (l *rowGate) departed() []float64 {
+	young := l.since < grownRows && !l.cfg.keepsKnown() // with Drift off the first rows have shown all that there is
 	if young || math.IsInf(l.cfg.OutlierGate, 1) {
 		return nil
 	}
@@ -97,7 +103,7 @@ func (c Config) kernelGate() float64 {
 // that its first rows may not have shown every cluster. It does not
 // where a change must last longer than a warm-up (driftRows): there the first rows are the reference, and what is far
 // from them is anomalous. With Drift off it never opens.
-func (l *Learner) opensGate(far, rows int) bool {
+func (l *rowGate) opensGate(far, rows int) bool {
 	if !l.cfg.Drift || !tooManyFar(far, rows) {
 		return false
 	}
@@ -105,7 +111,7 @@ func (l *Learner) opensGate(far, rows int) bool {
 }
 
 // countFar marks the rows of the last E-step that are far from all neighbours, or beyond a narrower gate, and counts them.
-func (l *Learner) countFar(b pool.Batch, m *kernel.Moments) (rows int) {
+func (l *rowGate) countFar(b pool.Batch, m *kernel.Moments) (rows int) {
 	if l.usesScores() {
 		return l.refuse(b, m)
 	}
@@ -133,13 +139,13 @@ func (l *Learner) countFar(b pool.Batch, m *kernel.Moments) (rows int) {
 }
 
 // gatesByDistance reports whether a number is the gate.
-func (l *Learner) gatesByDistance() bool {
+func (l *rowGate) gatesByDistance() bool {
 	return l.cfg.OutlierGate != lca.Auto && !math.IsInf(l.cfg.OutlierGate, 1)
 }
 
 // gaussianGate returns the squared distance from μ over the Gaussian directions beyond which a row is not learnt. Kernel distance is one over the Parzen
 // directions, and says nothing of the others, which may be all. A normal row is as far as there are directions, and must not be refused for it: of Gaussian rows with eight, one in 2000 is beyond driftAlarm standard deviations.
-func (l *Learner) gaussianGate() float64 {
+func (l *rowGate) gaussianGate() float64 {
 	directions := float64(len(l.metric.Active) - l.metric.parzen)
 	return max(l.cfg.OutlierGate, directions+driftAlarm*math.Sqrt(2*directions))
 }
@@ -152,10 +158,10 @@ const absurd = 1e140
 
 // check refuses a minibatch that cannot be learnt, before any state changes. It returns its rows, row-major, and the
 // magnitude of its largest number. With series, rows may have nulls.
-func (l *Learner) check(x *mat.Dense, ids []uint64, partitions []int32, series []uint64) (rows []float64, largest magnitude, err error) {
+func (s *space) check(dim int, x *mat.Dense, ids []uint64, partitions []int32, series []uint64) (rows []float64, largest magnitude, err error) {
 	n, d := x.Dims()
-	if d != l.cfg.Dim {
-		return nil, 0, fmt.Errorf("lca: minibatch has %d columns, the learner %d: start a new model for other features", d, l.cfg.Dim)
+	if d != dim {
+		return nil, 0, fmt.Errorf("lca: minibatch has %d columns, the learner %d: start a new model for other features", d, dim)
 	}
 	if ids != nil && len(ids) != n {
 		return nil, 0, fmt.Errorf("lca: minibatch has %d rows and %d identities", n, len(ids))
@@ -169,11 +175,11 @@ func (l *Learner) check(x *mat.Dense, ids []uint64, partitions []int32, series [
 	raw := x.RawMatrix()
 	rows = raw.Data[:n*d]
 	if raw.Stride != d {
-		l.rows = l.rows[:0]
+		s.rows = s.rows[:0]
 		for i := range n {
-			l.rows = append(l.rows, x.RawRowView(i)...)
+			s.rows = append(s.rows, x.RawRowView(i)...)
 		}
-		rows = l.rows
+		rows = s.rows
 	}
 	if largest = largestOf(rows); largest < magnitudeOf(math.Inf(1)) {
 		return rows, largest, nil
@@ -229,3 +235,60 @@ type magnitude uint64
 func magnitudeOf(v float64) magnitude { return magnitude(math.Float64bits(v) &^ (1 << 63)) }
 
 func largestOf(x []float64) magnitude { return magnitude(kernel.MaxAbs(x)) }
+
+// judgement is a minibatch under the metric before it is learnt.
+type judgement struct {
+	all, inside pool.Batch      // all its rows; those that a gate by C_G lets pass
+	moments     *kernel.Moments // the E-step of those
+	far         int             // rows that are far from what was learnt
+}
+
+// judge runs the E-step of a minibatch under the current metric, which must be loaded, and sets the prequential figures of s.
+func (l *rowGate) judge(all pool.Batch, s *Step) judgement {
+	l.closed = false
+	b := l.inliers(all)
+	m, far := l.eStep(b, all.Len()-b.Len())
+	if s.Opened = l.opensGate(far, all.Len()); s.Opened {
+		b = all
+		l.estimator.project(b.X, l.moments.mean)
+		m = l.estimator.update(l.exclusion(b))
+	} else {
+		l.closeGate(m)
+	}
+	l.evaluate(m, b.X, s)
+	return judgement{all, b, m, far}
+}
+
+// dropGated returns the rows that the gate let pass, and their E-step.
+func (l *rowGate) dropGated(b pool.Batch, m *kernel.Moments) (pool.Batch, *kernel.Moments) {
+	l.kept = l.kept[:0]
+	for i := range b.IDs {
+		if m.Used[i] || m.Admissible[i] == 0 {
+			l.kept = append(l.kept, i)
+		}
+	}
+	if len(l.kept) == b.Len() {
+		return b, m
+	}
+	l.hold(b, l.kept)
+	b = l.sifted.Pick(b, l.kept, l.cfg.Dim)
+	if !l.closed {
+		return b, m // a gate in kernel widths has left the others out of the moments
+	}
+	return b, l.again(b)
+}
+
+// refused returns how many rows are far from what the current regime knows.
+func (l *rowGate) refused(b pool.Batch) int {
+	l.estimator.load(l.pool, l.metric, l.work)
+	return l.judge(b, new(Step)).far
+}
+
+// eStep runs the E-step, and counts the rows that are far from what was learnt: those that the gate refuses, and with a
+// gate in kernel widths those beyond kernel.FarLimit.
+func (l *rowGate) eStep(b pool.Batch, outliers int) (m *kernel.Moments, far int) {
+	ex := l.exclusion(b)
+	ex.Gate = l.cfg.kernelGate()
+	m = l.estimator.update(ex)
+	return m, outliers + l.countFar(b, m)
+}

@@ -22,7 +22,7 @@ const admitNats = 2
 
 // hold keeps the rows of a minibatch that the gate has refused, and lets those that have company enter the pool when
 // there are enough. kept are the rows that were not refused, ascending.
-func (l *Learner) hold(b pool.Batch, kept []int) {
+func (l *rowGate) hold(b pool.Batch, kept []int) {
 	if !l.holdsRefused() || !l.usesScores() || len(kept) == b.Len() {
 		return
 	}
@@ -36,7 +36,7 @@ func (l *Learner) hold(b pool.Batch, kept []int) {
 }
 
 // holdMoved keeps the rows of a minibatch in which a constant column has moved.
-func (l *Learner) holdMoved(all pool.Batch) {
+func (l *rowGate) holdMoved(all pool.Batch) {
 	if l.holdsRefused() {
 		for _, i := range l.moved {
 			l.holdRow(all, i)
@@ -44,15 +44,15 @@ func (l *Learner) holdMoved(all pool.Batch) {
 	}
 }
 
-func (l *Learner) holdsRefused() bool { return l.cfg.Drift || l.cfg.Finite }
+func (l *rowGate) holdsRefused() bool { return l.cfg.Drift || l.cfg.Finite }
 
-func (l *Learner) holdRow(b pool.Batch, i int) {
+func (l *rowGate) holdRow(b pool.Batch, i int) {
 	l.held.Append(b.Part(i, i+1, l.cfg.Dim))
 }
 
 // admitHeld ends a holding that has enough rows.
-func (l *Learner) admitHeld() (entered int) {
-	if l.keepsKnown() || l.held.Len() < max(warmupColumns*l.cfg.Dim, warmupRows) {
+func (l *rowGate) admitHeld() (entered int) {
+	if l.cfg.keepsKnown() || l.held.Len() < max(warmupColumns*l.cfg.Dim, warmupRows) {
 		return 0
 	}
 	known := l.withCompany(l.held)
@@ -66,7 +66,7 @@ func (l *Learner) admitHeld() (entered int) {
 }
 
 // affordable reports whether the pool's rows stay nearly as likely when others enter the moments. No state changes.
-func (l *Learner) affordable(known pool.Batch) bool {
+func (l *rowGate) affordable(known pool.Batch) bool {
 	was, estimator, spare := l.regime, l.estimator, l.spare
 	defer func() {
 		l.setRegime(was)
@@ -89,7 +89,7 @@ func (l *Learner) affordable(known pool.Batch) bool {
 
 // withCompany returns the rows whose scores would be within the gate if all of them were in the pool, with all directions
 // Parzen: a new cluster may be far from μ in a direction that is Gaussian until C_G has seen it.
-func (l *Learner) withCompany(b pool.Batch) pool.Batch {
+func (l *rowGate) withCompany(b pool.Batch) pool.Batch {
 	m, n := l.metric, len(l.metric.Active)
 	z, near := l.coordinates(b), kernel.NearCopy*float64(n)
 	constant := 0.5*float64(n)*math.Log(2*math.Pi) - m.logVolume() + math.Log(float64(l.pool.Len()))
@@ -122,7 +122,7 @@ func (l *Learner) withCompany(b pool.Batch) pool.Batch {
 }
 
 // coordinates returns Bᵀ(x−c) by the B of the last split.
-func (l *Learner) coordinates(b pool.Batch) []float64 {
+func (l *model) coordinates(b pool.Batch) []float64 {
 	m, d, n := l.metric, l.cfg.Dim, len(l.metric.Active)
 	centred, z := make([]float64, b.Len()*n), make([]float64, b.Len()*n)
 	for i := range b.IDs {

@@ -57,6 +57,12 @@ type holds struct {
 	leaves *recent.Evaluator // what was known of the last rows in the regime that is about to be left
 }
 
+// heldSeries lets rows of series that are usual through, and keeps the others.
+type heldSeries struct {
+	regimes
+	normal bool // see Normal
+}
+
 // of returns where the hold of a series is, or would be, and that if it is open.
 func (h *holds) of(series uint64) (at int, one *hold) {
 	at, open := slices.BinarySearchFunc(h.open, series, func(one *hold, series uint64) int { return cmp.Compare(one.series, series) })
@@ -140,7 +146,7 @@ func (h *holds) byHash(more int) []*hold {
 }
 
 // holdSeries takes the rows of series that are held out of a minibatch, and adds rows that were accepted.
-func (l *Learner) holdSeries(b pool.Batch, kept []int, series []uint64, stamps []int64, s *Step) pool.Batch {
+func (l *heldSeries) holdSeries(b pool.Batch, kept []int, series []uint64, stamps []int64, s *Step) pool.Batch {
 	h, held := &l.unusual, l.recent.held
 	if l.metric == nil || l.cfg.Finite || !l.cfg.Drift || l.normal || len(held) == 0 {
 		return b
@@ -170,7 +176,7 @@ func (l *Learner) holdSeries(b pool.Batch, kept []int, series []uint64, stamps [
 }
 
 // endEvicted ends the holds of series that are not kept any more.
-func (l *Learner) endEvicted() {
+func (l *heldSeries) endEvicted() {
 	h := &l.unusual
 	for i := 0; i < len(h.open); {
 		if one := h.open[i]; l.recent.series[one.series] == nil {
@@ -190,7 +196,7 @@ type apart struct {
 }
 
 // divide returns the rows of a minibatch that are not held. kept are the places of its rows among those that were handed in; nil: they are the same.
-func (l *Learner) divide(b pool.Batch, kept []int, series []uint64, stamps []int64) pool.Batch {
+func (l *heldSeries) divide(b pool.Batch, kept []int, series []uint64, stamps []int64) pool.Batch {
 	h, a, d := &l.unusual, &l.apart, l.cfg.Dim
 	a.rows, a.held, a.last = a.rows[:0], 0, a.last.Part(0, 0, 0)
 	for i := range b.IDs {
@@ -217,7 +223,7 @@ func (l *Learner) divide(b pool.Batch, kept []int, series []uint64, stamps []int
 }
 
 // joinAccepted lets accepted rows of few series enter the pool and the moments.
-func (l *Learner) joinAccepted() {
+func (l *heldSeries) joinAccepted() {
 	h := &l.unusual
 	if h.joins.Len() == 0 {
 		return
@@ -230,7 +236,7 @@ func (l *Learner) joinAccepted() {
 }
 
 // acceptOld accepts what has lasted for as long as a change must.
-func (l *Learner) acceptOld() {
+func (l *heldSeries) acceptOld() {
 	open := l.unusual.open
 	if !slices.ContainsFunc(open, l.lasts) {
 		return
@@ -248,7 +254,7 @@ func (l *Learner) acceptOld() {
 }
 
 // most reports whether holds are of more than half of what the stream is made of: of its series, or most rows of young ones. A minibatch alone may have the rows of one.
-func (l *Learner) most(of []*hold) bool {
+func (l *heldSeries) most(of []*hold) bool {
 	all, held := uint64(0), uint64(0)
 	for _, s := range l.recent.series {
 		all += min(uint64(s.Rows), grownRows)
@@ -262,7 +268,7 @@ func (l *Learner) most(of []*hold) bool {
 }
 
 // lasts reports whether what a hold is of has lasted for as long as a change must.
-func (l *Learner) lasts(h *hold) bool {
+func (l *heldSeries) lasts(h *hold) bool {
 	rows, span := l.cfg.accepts()
 	switch {
 	case span == 0:
@@ -287,7 +293,7 @@ func (c Config) accepts() (rows uint64, span int64) {
 }
 
 // accept lets the rows of holds be learnt. Those that are over are of what the stream is not now, and say nothing of an episode that is open.
-func (l *Learner) accept(all []*hold, reason string) {
+func (l *heldSeries) accept(all []*hold, reason string) {
 	h, to := &l.unusual, &l.unusual.joins
 	whole := reason != "" && l.most(all)
 	if whole {
@@ -299,7 +305,7 @@ func (l *Learner) accept(all []*hold, reason string) {
 	}
 }
 
-func (l *Learner) stretches(all []*hold) (of []recent.Stretch) {
+func (l *heldSeries) stretches(all []*hold) (of []recent.Stretch) {
 	for _, one := range all {
 		s := recent.Stretch{Series: one.series, Until: one.last, Rows: one.rows.X}
 		if _, open := l.unusual.of(one.series); open == one {
@@ -311,7 +317,7 @@ func (l *Learner) stretches(all []*hold) (of []recent.Stretch) {
 }
 
 // released queues the rows of a hold that is over.
-func (l *Learner) released(one *hold, to *pool.Batch) {
+func (l *heldSeries) released(one *hold, to *pool.Batch) {
 	h := &l.unusual
 	if i := slices.Index(h.closed, one); i >= 0 {
 		h.dropped -= uint64(one.rows.Len())
@@ -326,7 +332,7 @@ func (l *Learner) released(one *hold, to *pool.Batch) {
 }
 
 // regimeOfHeld tries former regimes on the rows that are held now, if they are most of a minibatch: one that explains them is current again.
-func (l *Learner) regimeOfHeld(s *Step) {
+func (l *heldSeries) regimeOfHeld(s *Step) {
 	h := &l.unusual
 	if 2*s.Held <= s.Rows || len(l.former.regimes) == 0 || !l.most(h.open) {
 		return

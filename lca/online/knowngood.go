@@ -31,13 +31,13 @@ const (
 // It is asked seldom whether it can be replaced. What is forgotten little by little would be let go the same way.
 
 // keepsKnown reports whether the learner keeps what it has known.
-func (l *Learner) keepsKnown() bool {
-	return !l.cfg.Drift && !l.cfg.Finite && !math.IsInf(l.cfg.OutlierGate, 1)
+func (c Config) keepsKnown() bool {
+	return !c.Drift && !c.Finite && !math.IsInf(c.OutlierGate, 1)
 }
 
 // noteRefused keeps a minibatch that was refused, or of which most rows were. Others outweigh it in time.
-func (l *Learner) noteRefused(b pool.Batch, refused bool) {
-	if !l.keepsKnown() {
+func (l *regimes) noteRefused(b pool.Batch, refused bool) {
+	if !l.cfg.keepsKnown() {
 		return
 	}
 	most, d := l.cfg.driftRows(), l.cfg.Dim
@@ -51,10 +51,10 @@ func (l *Learner) noteRefused(b pool.Batch, refused bool) {
 }
 
 // knownReturns tries the regimes that are kept on the last rows, which were refused, and makes the best one current if it knows them.
-func (l *Learner) knownReturns(all pool.Batch) bool {
+func (l *regimes) knownReturns(all pool.Batch) bool {
 	missing, d := max(0, knownRows-all.Len()), l.cfg.Dim
 	kept := l.former.regimes
-	if !l.keepsKnown() || len(kept) == 0 || missing > l.held.Len() {
+	if !l.cfg.keepsKnown() || len(kept) == 0 || missing > l.held.Len() {
 		return false
 	}
 	recent := all
@@ -86,8 +86,8 @@ func (l *Learner) knownReturns(all pool.Batch) bool {
 
 // keepKnown keeps the current regime if it knows what the one that is kept knows. It asks when the rows learnt have passed the warm-up's number times a power
 // of two. before is regime.since without the last minibatch.
-func (l *Learner) keepKnown(before uint64) {
-	if !l.keepsKnown() || !l.split || !doubled(before, l.since, uint64(l.cfg.warmupRows())) {
+func (l *regimes) keepKnown(before uint64) {
+	if !l.cfg.keepsKnown() || !l.split || !doubled(before, l.since, uint64(l.cfg.warmupRows())) {
 		return
 	}
 	kept := l.former.regimes
@@ -102,7 +102,7 @@ func (l *Learner) keepKnown(before uint64) {
 }
 
 // stillKnows reports whether the current regime knows the rows that a former one knows.
-func (l *Learner) stillKnows(kept *regime) bool {
+func (l *regimes) stillKnows(kept *regime) bool {
 	known := new(pool.Batch).Sample(kept.pool.Batch(), gateRows, 0, l.cfg.Dim)
 	far, now := l.refused(known), slices.Clone(l.score(known))
 	l.swap(kept)
@@ -112,14 +112,8 @@ func (l *Learner) stillKnows(kept *regime) bool {
 	return float64(far-farBefore) <= forgottenShare*float64(known.Len()) && !(cost > forgottenNats)
 }
 
-// refused returns how many rows are far from what the current regime knows.
-func (l *Learner) refused(b pool.Batch) int {
-	l.estimator.load(l.pool, l.metric, l.work)
-	return l.judge(b, new(Step)).far
-}
-
 // keepThis keeps the current regime, in place of the one that knew all before.
-func (l *Learner) keepThis() {
+func (l *regimes) keepThis() {
 	if most, _ := formerRing(l.cfg.Neighbours, l.cfg.Dim); most == 0 {
 		return
 	}

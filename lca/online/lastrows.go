@@ -38,6 +38,7 @@ type lastRows struct {
 	kept    []uint64 // identities of the series once they are as many as there may be, the one with the greatest hash on top
 	over    bool     // the rows come again, and are known
 
+	ids   []uint64
 	rows  []float64
 	turns []*recent.Series // of the rows of a minibatch
 	known []int            // places of these rows in it; empty: they are all
@@ -90,19 +91,19 @@ func (r *lastRows) find(x []float64, series []uint64, dim int) []float64 {
 }
 
 // seriesOf returns the identities of the series of n rows, where none are given.
-func (l *Learner) seriesOf(series []uint64, partitions []int32, n int) []uint64 {
-	if series != nil || l.recent.learner == nil {
+func (r *lastRows) seriesOf(series []uint64, partitions []int32, n int) []uint64 {
+	if series != nil || r.learner == nil {
 		return series
 	}
-	l.series = l.series[:0]
+	r.ids = r.ids[:0]
 	for i := range n {
 		id := uint64(0)
 		if partitions != nil {
 			id = uint64(partitions[i])
 		}
-		l.series = append(l.series, id)
+		r.ids = append(r.ids, id)
 	}
-	return l.series
+	return r.ids
 }
 
 // SeriesState returns a copy of the series with an identity, as it is after the rows that were learnt or skipped; a zero one where the learner has none.

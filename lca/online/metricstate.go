@@ -43,60 +43,8 @@ type metricState struct {
 	number uint64 // of the split, to recognise what is kept in its coordinates; not part of the state
 }
 
-// updateMetric is the M-step for the current C_L and C_G: a split when one is due, and otherwise the best B_L
-// within its span. share is the share of new rows in C_L.
-func (l *Learner) updateMetric(share float64) (found bool, err error) {
-	if m := l.metric; m != nil {
-		m.pending += share
-		m.minibatches++
-		most := splitShare
-		if l.cfg.grows(l.since, l.gap) {
-			most = youngShare
-		}
-		due := !l.family.unconfined() || m.pending >= most || m.minibatches >= splitMinibatches
-		if !due && l.moments.vary(m.Active) && m.updateSpan(l.work) {
-			return false, nil
-		}
-	}
-	return true, l.findSplit(l.previousParzen())
-}
-
-// findSplit brings C_L up to date and finds the split for it and the current C_G; previous is as in family.next.
-func (l *Learner) findSplit(previous int) error {
-	next, d := l.spare, l.cfg.Dim
-	if next == nil {
-		next = new(metricState)
-	}
-	l.moments.scaleInto(&next.ColumnScale, l.cfg.NuUnit)
-	if len(next.Active) == 0 {
-		return fmt.Errorf("lca: every column became constant (%d)", d)
-	}
-	next.alone = l.cfg.alone(previous)
-	if was := l.metric; was != nil && !next.alone {
-		was.fold(l.cl, d, l.work)
-		enter(l.cl, d, was.Active, next.Active, l.moments.cov)
-	}
-	if err := next.factorGlobal(l, l.shrinkage(previous)); err != nil {
-		return err
-	}
-	if next.alone {
-		for k, v := range l.moments.full() {
-			l.cl[k] = localOfGlobal * v
-		}
-		next.gaussianAlone(l.work)
-	} else {
-		l.m2 = l.addNu(l.m2, &next.ColumnScale, l.cl, l.cfg.Nu)
-		if err := l.family.next(l, next, previous); err != nil {
-			return err
-		}
-	}
-	next.startSpan(l)
-	l.metric, l.spare = next, l.metric
-	return nil
-}
-
 // factorGlobal factors the current C_G + ν_g for the single Gaussian, shrunk by a (wide.go), and leaves M₁ in l.m1.
-func (m *metricState) factorGlobal(l *Learner, a float64) (err error) {
+func (m *metricState) factorGlobal(l *model, a float64) (err error) {
 	n := len(m.Active)
 	l.m1 = l.addNu(l.m1, &m.ColumnScale, l.moments.full(), l.cfg.NuGaussian)
 	shrink(l.m1, n, a)
@@ -106,37 +54,6 @@ func (m *metricState) factorGlobal(l *Learner, a float64) (err error) {
 	}
 	return nil
 }
-
-// addNu sets dst to the active rows and columns of a dim×dim covariance, with ν s² on the diagonal or ν C_G.
-func (l *Learner) addNu(dst []float64, f *prop1.ColumnScale, a []float64, nu float64) []float64 {
-	if l.cfg.NuUnit != lca.UnitCovariance {
-		return f.Sub(dst, a, l.cfg.Dim, nu)
-	}
-	dst = f.Sub(dst, a, l.cfg.Dim, 0)
-	l.global = f.Sub(l.global, l.moments.full(), l.cfg.Dim, 0)
-	return prop1.AddCovariance(dst, l.global, len(f.Active), nu)
-}
-
-// previousParzen returns the current d_P, or Auto before the first split.
-func (l *Learner) previousParzen() int {
-	if l.metric == nil || !l.split {
-		return lca.Auto
-	}
-	return l.metric.parzen
-}
-
-// poolShare is the share of the pool that holds rows.
-func (l *Learner) poolShare() float64 { return float64(l.pool.Len()) / float64(l.cfg.Neighbours) }
-
-// splitAfter returns the rule by which d_P follows a previous one, or Auto.
-func (l *Learner) splitAfter(previous int) func(e []float64) int {
-	if l.cfg.Kind == lca.KindLCA {
-		return allParzen
-	}
-	return func(e []float64) int { return parzenWithHysteresis(e, previous, l.poolShare()) }
-}
-
-func allParzen(e []float64) int { return len(e) }
 
 // proposition1 finds the split for M₂, which it overwrites, and M₁ = L Lᵀ by its Cholesky factor, which has the same solution
 // as the symmetric root and needs one eigendecomposition less:
@@ -192,7 +109,7 @@ func parzenWithHysteresis(e []float64, previous int, filled float64) int {
 }
 
 // startSpan starts the updates that follow a split.
-func (m *metricState) startSpan(l *Learner) {
+func (m *metricState) startSpan(l *model) {
 	n := len(m.Active)
 	l.splits++
 	m.number = l.splits
@@ -208,7 +125,7 @@ func (m *metricState) startSpan(l *Learner) {
 }
 
 // resume sets what follows from a state that was read.
-func (m *metricState) resume(l *Learner) bool {
+func (m *metricState) resume(l *model) bool {
 	l.splits++
 	m.number, m.alone = l.splits, l.cfg.alone(m.parzen)
 	m.projectNu(l)
@@ -216,7 +133,7 @@ func (m *metricState) resume(l *Learner) bool {
 }
 
 // projectNu sets B_Lᵀ N B_L.
-func (m *metricState) projectNu(l *Learner) {
+func (m *metricState) projectNu(l *model) {
 	if l.cfg.NuUnit != lca.UnitCovariance {
 		m.projectDiagonal(l.cfg.Nu, m.Scale, l.work)
 		return

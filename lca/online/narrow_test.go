@@ -26,7 +26,7 @@ func TestNarrowKernelsMustBeWorthIt(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compared := &contest{learner: l}
+			compared := &contest{learner: &l.model}
 			for i, f := range []fitted{
 				{candidate: candidate{recipe{nu: 0.01}, 2, nil}, nll: 10},
 				{candidate: candidate{recipe{nu: 0.01}, c.parzen, nil}, nll: 9},

@@ -2,10 +2,8 @@ package online
 
 import (
 	"math"
-	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
@@ -22,7 +20,7 @@ const offSpan = 1e8
 // 1000 standard deviations would hide all others. Where the gate leaves columns out, a row may pass that is in none of the
 // directions of those before it. Columns that first moved in the same row, for one, are the same column until the next row tells them
 // apart. Such a row has no likelihood, and is left out as well, as is one in which a column moves for the first time.
-func (l *Learner) evaluate(m *kernel.Moments, rows []float64, s *Step) {
+func (l *model) evaluate(m *kernel.Moments, rows []float64, s *Step) {
 	squares, departed := l.family.mahalanobis(l, rows), l.estimator.departures()
 	n := float64(len(l.metric.Active))
 	var nll, gaussian, effective, counted float64 // none counted: 0/0 is the NaN that stands for no figure
@@ -80,7 +78,7 @@ func (l *Learner) judgeSet() {
 	ex := l.exclusion(b)
 	ex.Sums = true
 	m := l.estimator.update(ex)
-	scores, half, squares := l.densities(m), l.estimator.halfSquares(), l.family.mahalanobis(l, b.X)
+	scores, half, squares := l.densities(m), l.estimator.halfSquares(), l.family.mahalanobis(&l.model, b.X)
 	w, own, all := 1/independent, 1-l.shrinkage(p), float64(n)
 	constant := l.metric.gaussianConstant()
 	var r running
@@ -97,48 +95,6 @@ func (l *Learner) judgeSet() {
 		r.NLL, r.GaussianNLL, r.Effective = r.NLL/r.Weight+l.ownNumbers()/min(independent, float64(l.pool.Len())), r.GaussianNLL/r.Weight, r.Effective/r.Weight
 		l.running = r
 	}
-}
-
-// densities returns −log p of the rows of the last update that were used, NaN for the others; until the
-// next call.
-func (l *Learner) densities(m *kernel.Moments) []float64 {
-	half := l.estimator.halfSquares()
-	l.density = linalg.Resize(l.density, len(m.Used))
-	constant := 0.5*float64(len(l.metric.Active))*math.Log(2*math.Pi) + l.cfg.shape().Excess(l.metric.parzen) - l.metric.logVolume()
-	for i, used := range m.Used {
-		if l.density[i] = math.NaN(); used {
-			l.density[i] = half[i] + constant - (m.LSE(i) - math.Log(float64(m.Admissible[i])))
-		}
-	}
-	return l.density
-}
-
-// mahalanobis returns (x_i−μ)ᵀ (C_G + ν_g)⁻¹ (x_i−μ) for any family of metrics, even if B has nothing to do with C_G.
-// The sparse columns of without are left out; counted is the number of columns that were not. The squares are valid
-// until the next call.
-func (l *Learner) mahalanobis(x []float64, without []prop1.Sparse) (squares []float64, counted int) {
-	m, d := l.metric, l.cfg.Dim
-	l.single = linalg.Resize(l.single, len(x)/d)
-	dst, n := l.single, len(m.Active)
-	m.scratch[0] = linalg.Resize(m.scratch[0], len(dst)*n)
-	y := m.scratch[0]
-	for j, k := range m.Active {
-		if slices.ContainsFunc(without, func(s prop1.Sparse) bool { return s.Column == k }) {
-			for i := range dst {
-				y[i*n+j] = 0
-			}
-			continue
-		}
-		counted++
-		for i := range dst {
-			y[i*n+j] = x[i*d+k] - l.moments.mean[k]
-		}
-	}
-	l.work.SolveRight(linalg.Dense(m.gaussian, n), y, n, n, len(dst))
-	for i := range dst {
-		dst[i] = kernel.NormSquared(y[i*n : (i+1)*n])
-	}
-	return dst, counted
 }
 
 // runningRows is the memory of the figures in Info, in rows: about that of C_L.

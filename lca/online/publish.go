@@ -49,7 +49,7 @@ func (l *Learner) FreezeYoung() (*Frozen, error) {
 
 // admissible says which neighbours count for a row of the pool: those that would for a row to be learnt. What it returns is
 // valid until the next windows of l.inTime.
-func (l *Learner) admissible() lca.Admissible {
+func (l *model) admissible() lca.Admissible {
 	a := lca.Admissible{Independent: l.moments.independent(max(1, l.gap)), Shrunk: l.shrinkage(l.metric.parzen)}
 	if l.usesScores() {
 		a.Limit = l.gate.limit

@@ -28,7 +28,7 @@ type quietColumns struct {
 }
 
 // measure takes the mean squares of a minibatch's rows that count, for observe, and reports whether a column is quiet.
-func (q *quietColumns) measure(l *Learner, b pool.Batch, m *kernel.Moments) (quiet bool) {
+func (q *quietColumns) measure(l *changeWatch, b pool.Batch, m *kernel.Moments) (quiet bool) {
 	d := l.cfg.Dim
 	q.square = linalg.Resize(q.square, d)
 	clear(q.square)

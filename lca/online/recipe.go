@@ -79,16 +79,6 @@ func (r recipe) String() string { return fmt.Sprintf("nu %v %v, %v", r.nu, r.uni
 // recipe returns the current settings.
 func (c Config) recipe() recipe { return recipe{c.Nu, c.NuUnit, c.Kernel, c.DOF} }
 
-// use replaces the settings. The metric is then still that of the former ones, unless a split follows.
-func (l *Learner) use(r recipe) {
-	c := &l.cfg
-	kernels := r.kernel != c.Kernel || r.dof != c.DOF
-	l.settings, c.Nu, c.NuUnit, c.Kernel, c.DOF = r, r.nu, r.unit, r.kernel, r.dof
-	if kernels {
-		l.estimator = newEstimator(*c)
-	}
-}
-
 // fields passes the settings that the data may choose to a state or from one.
 func (r *recipe) fields(f *state.Fields) {
 	f.F64(&r.nu)
@@ -97,19 +87,4 @@ func (r *recipe) fields(f *state.Fields) {
 	state.Numbers(f, &r.dof)
 	f.Check(r.nu >= 0 && known(r.unit, lca.ParseUnit) && known(r.kernel, lca.ParseKernel) && r.dof >= 0 && r.dof <= lca.MostDOF &&
 		(r.kernel == lca.KernelStudent) == (r.dof > 0), "settings %+v", *r)
-}
-
-// restore takes the settings of a state, except those that the configuration gives.
-func (l *Learner) restore(was recipe) {
-	r := l.cfg.recipe()
-	if l.free.nu {
-		r.nu = was.nu
-	}
-	if l.free.unit || l.free.affine {
-		r.unit = was.unit
-	}
-	if l.free.kernel {
-		r.kernel, r.dof = was.kernel, was.dof
-	}
-	l.use(r)
 }

@@ -33,7 +33,7 @@ const (
 // running average over rows/8 rows. With fewer than 20 rows per column the converged metric is that of those rows
 // alone, and worse on the next rows than the few steps of config.go, except with a full pool, which will not grow.
 // Where the configuration sets the number of inner steps, or γ = 0, the caller counts the steps and nothing is replayed.
-func (l *Learner) replayPool(before uint64, s *Step) error {
+func (l *rowGate) replayPool(before uint64, s *Step) error {
 	if !l.worthReplaying(l.pool.Len()) || !l.rowsDoubled(before) {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (l *Learner) replayPool(before uint64, s *Step) error {
 }
 
 // worthReplaying reports whether that number of rows is worth it.
-func (l *Learner) worthReplaying(rows int) bool {
+func (l *model) worthReplaying(rows int) bool {
 	if l.cfg.InnerSteps != lca.Auto || l.cfg.Gamma == 0 {
 		return false
 	}
@@ -56,7 +56,7 @@ func (l *Learner) worthReplaying(rows int) bool {
 
 // rowsDoubled says whether the rows learnt have just come to the warm-up's number times a power of two,
 // of which the last is the first that finds the pool full.
-func (l *Learner) rowsDoubled(before uint64) bool {
+func (l *model) rowsDoubled(before uint64) bool {
 	first := uint64(l.cfg.warmupRows())
 	for at := first; at < 2*max(uint64(l.cfg.Neighbours), first); at *= 2 {
 		if before < at && at <= l.since {
@@ -68,7 +68,7 @@ func (l *Learner) rowsDoubled(before uint64) bool {
 
 // convergeOnPool runs EM for the given rows against the pool and returns how many were used. The split is found at
 // each step: to move between the parts is what EM is slow at. It ends when ctx does.
-func (l *Learner) convergeOnPool(ctx context.Context, b pool.Batch, s *Step) (used int, err error) {
+func (l *model) convergeOnPool(ctx context.Context, b pool.Batch, s *Step) (used int, err error) {
 	last, least := math.Inf(1), replayGain
 	if b.Len() < rowsPerColumn*len(l.metric.Active) {
 		least = replayFewGain

@@ -26,8 +26,15 @@ import (
 // A finite set has no order. So a stretch of it need not be as likely as those before it: only far rows make a minibatch
 // anomalous. A change that is believed is another part of the set, and joins the rest (learner.go).
 
+// changeWatch judges minibatches: is this one as those before it?
+type changeWatch struct {
+	warmup
+	lockout watch.Refusals
+	rests   rests
+}
+
 // isAnomalous says whether a minibatch differs from the recent ones; it sets s.Z.
-func (l *Learner) isAnomalous(j judgement, s *Step) bool {
+func (l *changeWatch) isAnomalous(j judgement, s *Step) bool {
 	switch {
 	case s.Opened:
 		return false
@@ -47,11 +54,13 @@ func (l *Learner) isAnomalous(j judgement, s *Step) bool {
 
 // watchesColumns reports whether columns that are stuck or quiet make a minibatch anomalous. A finite set has no order, and with Drift off and no gate
 // everything is learnt.
-func (l *Learner) watchesColumns() bool { return !l.cfg.Finite && (l.cfg.Drift || l.keepsKnown()) }
+func (l *changeWatch) watchesColumns() bool {
+	return !l.cfg.Finite && (l.cfg.Drift || l.cfg.keepsKnown())
+}
 
 // manyFar says whether that number of far rows is too large for the outliers of the stream. Where they are usual, a tenth is no more
 // than there are now and then. By kernel distance more may be far from the first minibatch on.
-func (l *Learner) manyFar(far, rows int) bool {
+func (l *changeWatch) manyFar(far, rows int) bool {
 	if l.usesScores() {
 		return float64(far) > (manyRows+2*l.drift.far.Mean)*float64(rows)
 	}
@@ -64,7 +73,7 @@ func (l *Learner) manyFar(far, rows int) bool {
 // acceptNormal records the NLL of a minibatch that is about to be learnt, and drops as many rows from quarantine. Rows
 // to which the gate opens may be any number of nats away, and those before them are not all that there is. What is usual
 // shows in the minibatches that follow: the level of both would hide a change until it has forgotten them.
-func (l *Learner) acceptNormal(j judgement, s *Step) {
+func (l *changeWatch) acceptNormal(j judgement, s *Step) {
 	rows := j.inside.Len()
 	l.drift.far.Observe(float64(j.far) / float64(max(rows, 1)))
 	if s.Opened {
@@ -79,14 +88,14 @@ func (l *Learner) acceptNormal(j judgement, s *Step) {
 }
 
 // release drops the oldest rows in quarantine, which are never learnt.
-func (l *Learner) release(rows int) int {
+func (l *changeWatch) release(rows int) int {
 	l.warm.Forget(rows, l.cfg.Dim)
 	l.counts.Gated += uint64(rows)
 	return rows
 }
 
 // patience returns how many rows in quarantine make a restart.
-func (l *Learner) patience() int {
+func (l *changeWatch) patience() int {
 	want := l.cfg.driftRows()
 	if l.lockout.Tripped {
 		want = l.cfg.warmupRows()
@@ -135,7 +144,7 @@ func (l *Learner) quarantine(b pool.Batch, s Step) (Step, error) {
 }
 
 // moves reports whether any column has moved in the rows of quarantine. Those of the first minibatch do not count: all may have stopped in the midst of it.
-func (l *Learner) moves(x []float64) bool {
+func (l *changeWatch) moves(x []float64) bool {
 	if first := l.cfg.Minibatch * l.cfg.Dim; len(x) > first {
 		x = x[first:]
 	}
@@ -181,5 +190,5 @@ func (l *Learner) join(s Step) (Step, error) {
 	if compared {
 		l.startChoice()
 	}
-	return s, l.aligned.advance(l)
+	return s, l.aligned.advance(&l.model)
 }

@@ -49,7 +49,7 @@ func longestRests(b pool.Batch, d int) []uint64 {
 
 // isStuck reports whether all rows of a minibatch are equal in a column that has now repeated its value for more than twice as long as ever in this regime. Of a
 // value that most rows of the pool have, only the minibatch counts.
-func (l *Learner) isStuck(b pool.Batch) bool {
+func (l *changeWatch) isStuck(b pool.Batch) bool {
 	d := l.cfg.Dim
 	if l.longest == nil || b.Len() == 0 {
 		return false
@@ -80,7 +80,7 @@ func equalInColumn(b pool.Batch, column, d int) bool {
 }
 
 // usual reports whether a column has that value in most rows of the pool. How long it has it is then chance, as where there are pulses now and then.
-func (l *Learner) usual(column int, value float64) bool {
+func (l *changeWatch) usual(column int, value float64) bool {
 	n, rows := 0, 0
 	for i := 0; i < l.pool.Len(); i += max(1, l.pool.Len()/gateRows) {
 		if rows++; l.pool.Row(i)[column] == value {

@@ -23,7 +23,7 @@ type scoreGate struct {
 }
 
 // usesScores reports whether the gate is by scores.
-func (l *Learner) usesScores() bool {
+func (l *model) usesScores() bool {
 	return l.cfg.OutlierGate == lca.Auto && len(l.moments.sparse) == 0
 }
 
@@ -31,7 +31,7 @@ func (l *Learner) usesScores() bool {
 // of their own neighbours, but not of μ and C_G. Of few rows per column, each far one has a direction nearly to itself, and
 // its score is far below that of a fresh row that is as far out. Copies of a row count once: with c pairs of copies for each
 // row learnt, a pool that is not full has 1 + 2c of each. A full pool is as good as it will be.
-func (l *Learner) knowsScores() bool {
+func (l *rowGate) knowsScores() bool {
 	if l.pool.Len() == l.cfg.Neighbours {
 		return true
 	}
@@ -40,14 +40,14 @@ func (l *Learner) knowsScores() bool {
 }
 
 // reviseGate computes the gate again from time to time. The estimator must be loaded.
-func (l *Learner) reviseGate() {
+func (l *rowGate) reviseGate() {
 	if l.usesScores() && l.counts.Minibatches%alignEvery == 0 {
 		l.setGate(l.inside.Sample(l.pool.Batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
 	}
 }
 
 // setGate computes the gate from the scores of rows that are in the pool, which it returns.
-func (l *Learner) setGate(b pool.Batch) []float64 {
+func (l *rowGate) setGate(b pool.Batch) []float64 {
 	l.gate.turn++
 	l.estimator.project(b.X, l.moments.mean)
 	ex := l.exclusion(b)
@@ -68,11 +68,11 @@ func (l *Learner) setGate(b pool.Batch) []float64 {
 
 // refuse marks the rows of the last E-step that are beyond the gate, and counts them. As long as the pool's scores say little, such a
 // row must be an outlier by C_G, too.
-func (l *Learner) refuse(b pool.Batch, m *kernel.Moments) (rows int) {
+func (l *rowGate) refuse(b pool.Batch, m *kernel.Moments) (rows int) {
 	l.beyond = append(l.beyond[:0], make([]bool, b.Len())...)
 	var squares []float64
 	if !l.knowsScores() {
-		squares = l.family.mahalanobis(l, b.X)
+		squares = l.family.mahalanobis(&l.model, b.X)
 	}
 	for i, v := range l.densities(m) {
 		if v > l.gate.limit && (squares == nil || isOutlier(squares[i], len(l.metric.Active))) {
@@ -85,7 +85,7 @@ func (l *Learner) refuse(b pool.Batch, m *kernel.Moments) (rows int) {
 
 // closeGate takes the rows beyond the gate out of those that count. Their part of the moments is still to be taken out: see
 // dropGated.
-func (l *Learner) closeGate(m *kernel.Moments) {
+func (l *rowGate) closeGate(m *kernel.Moments) {
 	var refused []bool
 	switch {
 	case l.usesScores():
@@ -106,7 +106,7 @@ func (l *Learner) closeGate(m *kernel.Moments) {
 }
 
 // insideGate sets the gate by rows that are in the pool, and returns which of them pass it.
-func (l *Learner) insideGate(b pool.Batch) []int {
+func (l *rowGate) insideGate(b pool.Batch) []int {
 	kept := make([]int, 0, b.Len())
 	if !l.usesScores() {
 		for i := range b.IDs {

@@ -32,13 +32,13 @@ type space struct {
 
 	m1, m2, global   []float64
 	rows             []float64
-	ids, series      []uint64
+	ids              []uint64
 	places           []pool.Place
 	inside, sifted   pool.Batch
 	apart            apart
 	inTime           pool.Near
 	dependence       timegap.Autocorrelation
-	kept, moved      []int  // rows of the last minibatch that was judgement: those that are left, and those in which a constant column has moved
+	kept, moved      []int  // rows of the last minibatch that was judged: those that are left, and those in which a constant column has moved
 	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
 	outside          []bool // those that a gate by distance refuses over the Gaussian directions
 	stuck            bool   // whether a column of the last minibatch that was judged is
@@ -52,16 +52,16 @@ func newSpace(c Config) *space {
 	return &space{estimator: newEstimator(c), work: new(linalg.Workspace)}
 }
 
-func (l *Learner) spaceKind() spaceKind {
-	return spaceKind{l.cfg.Dim, l.cfg.Precision, l.cfg.shape()}
+func (c Config) spaceKind() spaceKind {
+	return spaceKind{c.Dim, c.Precision, c.shape()}
 }
 
 // Borrow takes working memory from s until Return. A learner that was given back with Return needs it for all methods
 // but Info, AlarmsOf and Close.
 func (l *Learner) Borrow(s *Scratch) {
-	if sp := s.spaces[l.spaceKind()]; sp != nil {
+	if sp := s.spaces[l.cfg.spaceKind()]; sp != nil {
 		l.space, l.moments.momentsSpace = sp, sp.momentsSpace
-		delete(s.spaces, l.spaceKind())
+		delete(s.spaces, l.cfg.spaceKind())
 	} else if l.space == nil { // it takes its own, and leaves it there
 		l.space = newSpace(l.cfg)
 	}
@@ -73,7 +73,7 @@ func (l *Learner) Return(s *Scratch) {
 	if s.spaces == nil {
 		s.spaces = map[spaceKind]*space{}
 	}
-	if kind := l.spaceKind(); s.spaces[kind] == nil {
+	if kind := l.cfg.spaceKind(); s.spaces[kind] == nil {
 		l.space.momentsSpace = l.moments.momentsSpace
 		s.spaces[kind] = l.space
 	}

@@ -126,8 +126,8 @@ func origin() []string { return []string{runtime.GOARCH, runtime.Version(), kern
 const biased = 1
 
 // shape is what a state can only be read into if it is equal.
-func (l *Learner) shape() []uint64 {
-	return []uint64{uint64(l.cfg.Dim), uint64(l.cfg.Neighbours), biased}
+func (c Config) stateShape() []uint64 {
+	return []uint64{uint64(c.Dim), uint64(c.Neighbours), biased}
 }
 
 var shapeNames = [...]string{"Dim", "Neighbours", "Pool"}
@@ -148,7 +148,7 @@ func (l *Learner) fields(f *state.Fields) {
 	for _, s := range origin() {
 		f.Text(&s)
 	}
-	for k, want := range l.shape() {
+	for k, want := range l.cfg.stateShape() {
 		got := want
 		if f.U64(&got); f.Reads() && got != want {
 			f.R.Fail(&ShapeError{Name: shapeNames[k], State: got, Config: want})
@@ -190,8 +190,8 @@ func (l *Learner) fields(f *state.Fields) {
 		}
 	}
 	l.formerFields(f)
-	known := l.keepsKnown()
-	if f.Flag(&known); known != l.keepsKnown() {
+	known := l.cfg.keepsKnown()
+	if f.Flag(&known); known != l.cfg.keepsKnown() {
 		l.held = pool.Batch{} // they were held for another purpose
 	}
 	if f.Version == state.SecondEdition {
@@ -205,7 +205,7 @@ func (l *Learner) fields(f *state.Fields) {
 }
 
 // metricFields passes the metric, if there is one.
-func (l *Learner) metricFields(f *state.Fields) {
+func (l *model) metricFields(f *state.Fields) {
 	known := l.metric != nil
 	if f.Flag(&known); !known {
 		return

@@ -53,13 +53,19 @@ func (c Config) usualWarmup() int {
 	return rows
 }
 
+// warmup collects rows for a metric.
+type warmup struct {
+	choices
+	warm   pool.Batch // the first rows, or those in quarantine (restart.go)
+	wanted int        // rows that a first model takes, or any, where a set ended before it had one; 0: none did
+}
+
 // warmUp collects a minibatch, and computes the first metric when there are enough rows that vary.
-func (l *Learner) warmUp(b pool.Batch, s Step) (Step, error) {
+func (l *warmup) warmUp(b pool.Batch, s Step) (Step, error) {
 	s.Warmup = true
 	d := l.cfg.Dim
 	w := &l.warm
 	w.Append(b)
-	l.rests.pass(b, false, nil, d)
 	if off := w.EqualFirst(d); off < w.Len() && float64(off) > warmupOff*float64(l.cfg.warmupRows()) {
 		w.Forget(off, d)
 	}
@@ -85,7 +91,7 @@ func (l *Learner) warmUp(b pool.Batch, s Step) (Step, error) {
 }
 
 // initialise fits the first rows without outliers.
-func (l *Learner) initialise(b pool.Batch, s Step) (Step, error) {
+func (l *warmup) initialise(b pool.Batch, s Step) (Step, error) {
 	inside, used, err := l.fitInside(b, &s)
 	if err != nil {
 		return Step{}, err
@@ -99,7 +105,7 @@ func (l *Learner) initialise(b pool.Batch, s Step) (Step, error) {
 }
 
 // begun counts the rows of a first fit, and those that were left out. Where they were too few for an update of C_L, they are learnt in μ, C_G and the pool.
-func (l *Learner) begun(s Step, inside, out int) (Step, error) {
+func (l *model) begun(s Step, inside, out int) (Step, error) {
 	l.counts.Gated += uint64(out)
 	l.renewEstimator()
 	if !l.split {
@@ -118,7 +124,7 @@ func (l *Learner) begun(s Step, inside, out int) (Step, error) {
 //
 // Where their scores say little (knowsScores), a row stays in unless it is also an outlier by the C_G of the others. By a
 // C_G that it has itself made wide it would hardly be one.
-func (l *Learner) fitInside(all pool.Batch, s *Step) (b pool.Batch, used int, err error) {
+func (l *rowGate) fitInside(all pool.Batch, s *Step) (b pool.Batch, used int, err error) {
 	b = all
 	for range trimRounds {
 		if used, err = l.fitFirst(b, s); err != nil {
@@ -136,7 +142,7 @@ func (l *Learner) fitInside(all pool.Batch, s *Step) (b pool.Batch, used int, er
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.estimator.project(all.X, l.moments.mean)
 	var inside []int
-	for i, v := range l.family.mahalanobis(l, all.X) {
+	for i, v := range l.family.mahalanobis(&l.model, all.X) {
 		if !isOutlier(v, len(l.metric.Active)) {
 			inside = append(inside, i)
 		}
@@ -152,7 +158,7 @@ func (l *Learner) fitInside(all pool.Batch, s *Step) (b pool.Batch, used int, er
 
 // fitFirst fills an empty pool and sets C_L = C_G, with all dimensions Parzen: Algorithm 1's start. The first update
 // follows at once where the rows suffice for one; used is then how many were.
-func (l *Learner) fitFirst(b pool.Batch, s *Step) (used int, err error) {
+func (l *model) fitFirst(b pool.Batch, s *Step) (used int, err error) {
 	d := l.cfg.Dim
 	l.moments, l.pool = newRunningMoments(l.cfg.momentsMemory(), d), pool.New(l.cfg.Neighbours, d)
 	l.moments.start(b.X, l.work)
@@ -170,7 +176,7 @@ func (l *Learner) fitFirst(b pool.Batch, s *Step) (used int, err error) {
 }
 
 // startFromGlobal sets C_L = C_G, and the metric that follows from it.
-func (l *Learner) startFromGlobal() error {
+func (l *model) startFromGlobal() error {
 	f, cov, d := l.moments.columnScale(l.cfg.NuUnit), l.moments.full(), l.cfg.Dim
 	clear(l.cl)
 	for _, i := range f.Active {
@@ -183,7 +189,7 @@ func (l *Learner) startFromGlobal() error {
 }
 
 // initMetric sets the first metric from C_G: B_L B_Lᵀ = (C_G + ν_g)⁻¹ within the family of metrics.
-func (l *Learner) initMetric() error {
+func (l *model) initMetric() error {
 	m := &metricState{ColumnScale: l.moments.columnScale(l.cfg.NuUnit)}
 	if err := m.factorGlobal(l, 0); err != nil {
 		return fmt.Errorf("%w, of the warm-up rows", err)
@@ -250,7 +256,7 @@ func (l *Learner) Waiting() (w Waiting, waits bool) {
 
 // warmupWanted returns how many rows the warm-up collects: more than the configuration says in a stream in which
 // several rows in a row are hardly more than one, in any column.
-func (l *Learner) warmupWanted() int {
+func (l *warmup) warmupWanted() int {
 	want := l.cfg.warmupRows()
 	if l.cfg.WarmupRows == lca.Auto {
 		want = timegap.Stretched(want, l.slowestOfWarmup(), l.cfg.Neighbours)
@@ -259,7 +265,7 @@ func (l *Learner) warmupWanted() int {
 }
 
 // slowestOfWarmup returns the time gap of the slowest column of the rows collected. A finite set that has no gap may be sorted.
-func (l *Learner) slowestOfWarmup() uint64 {
+func (l *warmup) slowestOfWarmup() uint64 {
 	if l.cfg.Finite && l.gap == 0 {
 		return 0
 	}

@@ -25,7 +25,7 @@ func (c Config) wide() bool {
 }
 
 // fewOfWide reports whether rows are wide, and the pool holds few for each column.
-func (l *Learner) fewOfWide() bool {
+func (l *model) fewOfWide() bool {
 	return l.cfg.wide() && l.pool.Len() < momentsRowsPerColumn*len(l.metric.Active)
 }
 
@@ -55,7 +55,7 @@ func (m *metricState) multiple(e float64, parzen int, w *linalg.Workspace) {
 }
 
 // shrinkage returns a for the Gaussian of so many Parzen directions; 0: C_G stays.
-func (l *Learner) shrinkage(parzen int) float64 {
+func (l *model) shrinkage(parzen int) float64 {
 	if parzen != 0 || !l.cfg.wide() {
 		return 0
 	}
@@ -63,7 +63,7 @@ func (l *Learner) shrinkage(parzen int) float64 {
 }
 
 // towardsDiagonal returns a for a C_G of that number of independent rows.
-func (l *Learner) towardsDiagonal(independent float64) float64 {
+func (l *model) towardsDiagonal(independent float64) float64 {
 	f, d := l.moments.columnScale(lca.UnitRelative), l.cfg.Dim
 	cov, squares := l.moments.full(), 0.
 	for i, k := range f.Active {
