@@ -68,6 +68,13 @@ func (m *metricState) spread(dst []float64, dim int, w *linalg.Workspace) []floa
 	n := len(m.Active)
 	dst = linalg.Resize(dst, dim*n)
 	clear(dst)
+	if m.form != wholeForm {
+		b := m.dense(w)
+		for i, k := range m.Active {
+			copy(dst[k*n:][:n], b[i*n:])
+		}
+		return dst
+	}
 	m.scratch[0] = m.local(m.scratch[0], w)
 	for i, k := range m.Active {
 		row := dst[k*n:][:n]

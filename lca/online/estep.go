@@ -51,7 +51,7 @@ func (l *model) renewEstimator() {
 // eStep is the estimator in one precision.
 type eStep[T kernel.Float] struct {
 	dim, n, parzen    int          // d, the number of active columns, d_P
-	number            uint64       // of the split in whose coordinates the neighbours are
+	number, frame     uint64       // of the split in whose coordinates the neighbours are, and of that with their centre
 	pool              *pool.Pool   // that the neighbours were loaded from
 	points            int          // of it; where a Gaussian is all there is, no more is known of them
 	metric            *metricState // that was loaded
@@ -87,25 +87,34 @@ func newEStep[T kernel.Float](c Config) *eStep[T] {
 
 func (t *eStep[T]) load(p *pool.Pool, m *metricState, w *linalg.Workspace) {
 	n, d := len(m.Active), m.parzen
-	same := t.number == m.number && t.pool == p
-	t.n, t.parzen, t.number, t.pool, t.metric = n, d, m.number, p, m
-	if !same {
+	same, framed := t.number == m.number && t.pool == p, t.frame == m.frame && t.pool == p
+	t.n, t.parzen, t.number, t.frame, t.pool, t.metric = n, d, m.number, m.frame, p, m
+	if !framed {
 		t.centre, t.deviation = append(t.centre[:0], m.centre...), linalg.Resize(t.deviation, t.dim)
 		m.deviations(t.deviation)
 		t.constant = m.Constant(t.dim)
+	}
+	if thin := m.form != wholeForm; !same && thin {
+		t.global.packThin(m, d, n, t.centre, t.deviation)
+	} else if !same {
 		t.global.pack(m, m.basis[d:], n, 1, n-d, t.centre, t.deviation)
 	}
+	framed = framed && t.neighbours.Len() == p.Len()
 	if m.alone {
 		t.neighbours.Reset(0, n, 0)
-	} else if !same || t.neighbours.Len() != p.Len() {
+	} else if !same || !framed {
 		t.neighbours.Reset(p.Len(), n, d)
-		if t.rounded != nil {
+		if t.rounded != nil && !framed {
 			t.rounded.Reset(p.Rows, p.Len(), t.centre)
 		}
 		t.enter(p)
 	}
-	t.transposed = m.local(t.transposed, w)
-	t.local.pack(m, t.transposed, 1, n, d, t.centre, t.deviation)
+	if m.form != wholeForm {
+		t.local.packThin(m, 0, d, t.centre, t.deviation)
+	} else {
+		t.transposed = m.local(t.transposed, w)
+		t.local.pack(m, t.transposed, 1, n, d, t.centre, t.deviation)
+	}
 	if t.points = p.Len(); !m.alone {
 		t.local.coordinates.Load(&t.neighbours, p.Rows, t.rounded)
 	}
@@ -134,7 +143,7 @@ func (t *eStep[T]) replace(slot, row int) {
 	}
 }
 
-func (t *eStep[T]) forget() { t.pool, t.metric, t.number = nil, nil, 0 }
+func (t *eStep[T]) forget() { t.pool, t.metric, t.number, t.frame = nil, nil, 0, 0 }
 
 func (t *eStep[T]) project(x, mean []float64) {
 	t.rows = len(x) / t.dim
@@ -151,6 +160,7 @@ func (t *eStep[T]) update(ex kernel.Exclusion) *kernel.Moments {
 		kernel.Evenly(&t.moments, t.rows, t.points, ex)
 		return &t.moments
 	}
+	ex.Diagonal = t.metric.form == axesForm
 	kernel.Update(&t.moments, &t.scratch, t.q, t.rows, &t.neighbours, ex)
 	return &t.moments
 }
@@ -267,6 +277,9 @@ type projector[T kernel.Float] struct {
 	w           []float64 // Bᵀ over all columns, out×dim
 	coordinates kernel.Coordinates[T]
 	one         []T // row
+
+	column []int // of a thin B
+	weight []float64
 }
 
 // pack sets B to out columns of b over the columns that are active in m: element (i, j) of B is

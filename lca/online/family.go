@@ -18,7 +18,7 @@ type family interface {
 	// first sets the basis of the first metric, whose directions are all Parzen, from M₁ in l.m1 and m2. It
 	// overwrites both.
 	first(l *model, m *metricState, m2 []float64) error
-	// next sets the basis of m by the split for l.m1 and l.m2, and overwrites both. previous is the d_P before, from which it
+	// next sets the single Gaussian and the basis of m by the split for C_L and C_G. previous is the d_P before, from which it
 	// moves only if a direction is clearly on the other side; Auto if there was none. With 0 no direction is Parzen.
 	next(l *model, m *metricState, previous int) error
 	// model sets the matrices of a model that is published, for C_L without ν.
@@ -54,6 +54,10 @@ func (fullFamily) first(l *model, m *metricState, m2 []float64) error {
 }
 
 func (fullFamily) next(l *model, m *metricState, previous int) error {
+	if err := m.factorGlobal(l, l.shrinkage(previous)); err != nil {
+		return err
+	}
+	l.m2 = l.addNu(l.m2, &m.ColumnScale, l.cl, l.cfg.Nu)
 	return m.proposition1(l.m2, l.splitAfter(previous), l.work)
 }
 
@@ -90,11 +94,47 @@ type confinedFamily struct{ solver prop1.MStep }
 func (confinedFamily) unconfined() bool { return false }
 
 func (c confinedFamily) first(l *model, m *metricState, m2 []float64) error {
-	return c.split(l, m, m2, len(m.Active))
+	n := len(m.Active)
+	if l.cfg.Metric != lca.MetricDiagonal {
+		return c.split(l, m, m2, n)
+	}
+	l.m2 = linalg.Resize(l.m2, n)
+	for k := range n {
+		l.m2[k] = m2[k*(n+1)]
+	}
+	return c.alongAxes(l, m, l.m2, l.m2, n)
 }
 
 func (c confinedFamily) next(l *model, m *metricState, _ int) error {
+	if err := c.single(l, m); err != nil {
+		return err
+	}
+	if l.cfg.Metric == lca.MetricDiagonal {
+		l.m1 = l.diagonalWithNu(l.m1, &m.ColumnScale, l.moments.cov, l.cfg.NuGaussian)
+		l.m2 = l.diagonalWithNu(l.m2, &m.ColumnScale, l.cl, l.cfg.Nu)
+		return c.alongAxes(l, m, l.m1, l.m2, prop1.Auto)
+	}
+	l.m2 = l.addNu(l.m2, &m.ColumnScale, l.cl, l.cfg.Nu)
 	return c.split(l, m, l.m2, prop1.Auto)
+}
+
+// single sets the single Gaussian of m. Its factor is the one thing of a thin metric that takes n³ operations, and no more than the Gaussian's own figures,
+// and a gate by C_G, follow from it. So it stays, with the centre of the coordinates, for as long as the full metric keeps a split.
+func (c confinedFamily) single(l *model, m *metricState) error {
+	was := l.metric
+	if was == nil || was.form == wholeForm || !slices.Equal(was.Active, m.Active) {
+		return m.factorGlobal(l, 0)
+	}
+	stays := !l.due(was)
+	if !stays && was.of != l.moments.at() {
+		return m.factorGlobal(l, 0)
+	}
+	m.gaussian, was.gaussian = was.gaussian, m.gaussian
+	if m.of, m.ridged = was.of, was.ridged; stays {
+		m.centre, was.centre = was.centre, m.centre
+		m.frame, m.pending, m.minibatches = was.frame, was.pending, was.minibatches
+	}
+	return nil
 }
 
 func (confinedFamily) mahalanobis(l *model, rows []float64) []float64 {
@@ -102,36 +142,36 @@ func (confinedFamily) mahalanobis(l *model, rows []float64) []float64 {
 	return squares
 }
 
-// split sets the basis of m, and overwrites M₁ and M₂. Any B with B Bᵀ = Σ⁻¹ does for the E-step, so that plain LCA needs no e.
+// split sets the basis of m, and overwrites M₂. Any B with B Bᵀ = Σ⁻¹ does for the E-step, so that plain LCA needs no e.
 func (c confinedFamily) split(l *model, m *metricState, m2 []float64, parzen int) error {
-	var err error
-	switch {
-	case l.cfg.Metric == lca.MetricDiagonal:
-		err = c.alongAxes(m, l.m1, m2, parzen)
-	case c.solver.Plain:
-		err = c.narrow(m, m2, l.cfg.Rank, l.work)
-	default: // these covariances are all there are in coordinates where M₁ is I
-		return m.proposition1(m2, func(e []float64) int { return max(1, prop1.LevelRatios(e, l.cfg.Rank, parzen)) }, l.work)
+	if c.solver.Plain {
+		return raiseNu(c.narrow(l, m, m2))
 	}
+	// these covariances are all there are in coordinates where M₁ is I
+	return m.proposition1(m2, func(e []float64) int { return max(1, prop1.LevelRatios(e, l.cfg.Rank, parzen)) }, l.work)
+}
+
+func raiseNu(err error) error {
 	if err != nil {
 		return fmt.Errorf("lca: C_L + ν (raise Nu, which is lca.nu in a configuration): %w", err)
 	}
 	return nil
 }
 
-// alongAxes is Proposition 1 for diagonal covariances: B has one number in each column and row.
-func (c confinedFamily) alongAxes(m *metricState, m1, m2 []float64, parzen int) error {
+// alongAxes is Proposition 1 for diagonal covariances, of which these are the diagonals: B has one number in each column and row.
+func (c confinedFamily) alongAxes(l *model, m *metricState, m1, m2 []float64, parzen int) error {
 	n := len(m.Active)
-	e, order := make([]float64, n), make([]int, n)
-	for k := range order {
-		order[k] = k
-		if e[k] = m2[k*n+k] / m1[k*n+k]; !(e[k] > 0) || math.IsInf(e[k], 0) {
-			return fmt.Errorf("a variance of %.3g: %w", m2[k*n+k], prop1.ErrSingular)
+	e := make([]float64, n)
+	m.order = linalg.Resize(m.order, n)
+	for k := range n {
+		m.order[k] = k
+		if e[k] = m2[k] / m1[k]; !(e[k] > 0) || math.IsInf(e[k], 0) {
+			return raiseNu(fmt.Errorf("a variance of %.3g: %w", m2[k], prop1.ErrSingular))
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(e[a], e[b]) })
-	m.ratio = linalg.Resize(m.ratio, n)
-	for j, k := range order {
+	slices.SortStableFunc(m.order, func(a, b int) int { return cmp.Compare(e[a], e[b]) })
+	m.ratio, m.root = linalg.Resize(m.ratio, n), linalg.Resize(m.root, n)
+	for j, k := range m.order {
 		m.ratio[j] = e[k]
 	}
 	switch m.parzen = parzen; {
@@ -140,47 +180,47 @@ func (c confinedFamily) alongAxes(m *metricState, m1, m2 []float64, parzen int) 
 	case parzen == prop1.Auto:
 		m.parzen = max(1, prop1.CountBelow(m.ratio, 1)) // see parzenWithHysteresis
 	}
-	m.clearBasis()
-	for j, k := range order {
-		root := math.Sqrt(m1[k*n+k])
+	m.form, m.logDet = axesForm, 0
+	for j, k := range m.order {
+		m.root[j] = math.Sqrt(m1[k])
 		if j < m.parzen {
-			root = math.Sqrt(m2[k*n+k])
+			m.root[j] = math.Sqrt(m2[k])
 		}
-		m.basis[k*n+j], m.inverse[j*n+k] = 1/root, root
-		m.logDet -= math.Log(root)
+		m.logDet -= math.Log(m.root[j])
+	}
+	if was := l.metric; was == nil || was.form != axesForm { // nothing reads the rest of C_L, and nothing brings it up to date
+		for i := range l.cfg.Dim {
+			row := l.cl[i*l.cfg.Dim:][:l.cfg.Dim]
+			v := row[i]
+			clear(row)
+			row[i] = v
+		}
 	}
 	return nil
 }
 
 // narrow sets B = Σ^(−½) for the Σ of few directions that is nearest M₂, in units of s.
-func (c confinedFamily) narrow(m *metricState, m2 []float64, rank int, w *linalg.Workspace) error {
-	n := len(m.Active)
-	trace := 0.0
+func (c confinedFamily) narrow(l *model, m *metricState, m2 []float64) error {
+	n, w, trace := len(m.Active), l.work, 0.0
+	m.sigma.U = nil
+	if was := l.metric; was != nil && was.form == narrowForm && slices.Equal(was.Active, m.Active) {
+		m.sigma.U = was.sigma.U // where the search for the new directions begins
+	}
 	for i := range n {
 		for j := range n {
 			m2[i*n+j] /= m.Scale[i] * m.Scale[j]
 		}
 		trace += m2[i*n+i]
 	}
-	var sigma prop1.Narrow
-	if err := sigma.LowRank(func(dst, v []float64, cols int) {
+	if err := m.sigma.LowRank(func(dst, v []float64, cols int) {
 		w.Product(dst, cols, linalg.Dense(m2, n), linalg.Dense(v, cols), n, cols, n, linalg.Set)
-	}, trace, n, rank, w); err != nil {
+	}, trace, n, l.cfg.Rank, w); err != nil {
 		return err
 	}
-	m.clearBasis()
-	m.parzen, m.ratio, m.logDet = n, linalg.Resize(m.ratio, n), -0.5*sigma.LogDet()
-	for i := range n {
-		m.ratio[i], m.basis[i*n+i], m.inverse[i*n+i] = 1, 1, 1
-	}
-	sigma.Times(m.basis, n, -0.5, w)
-	sigma.Times(m.inverse, n, 0.5, w)
+	m.form, m.parzen, m.ratio, m.logDet = narrowForm, n, linalg.Resize(m.ratio, n), -0.5*m.sigma.LogDet()
 	for i, s := range m.Scale {
+		m.ratio[i] = 1
 		m.logDet -= math.Log(s)
-		for k := range n {
-			m.basis[i*n+k] /= s
-			m.inverse[k*n+i] *= s
-		}
 	}
 	return nil
 }
@@ -188,6 +228,7 @@ func (c confinedFamily) narrow(m *metricState, m2 []float64, rank int, w *linalg
 // clearBasis sets B and its inverse to 0, and log|det B|.
 func (m *metricState) clearBasis() {
 	n := len(m.Active)
+	m.form = wholeForm
 	m.basis, m.inverse, m.logDet = linalg.Resize(m.basis, n*n), linalg.Resize(m.inverse, n*n), 0
 	clear(m.basis)
 	clear(m.inverse)

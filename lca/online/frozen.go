@@ -39,7 +39,7 @@ func (l *Learner) Freeze() (*Frozen, error) {
 // frozen returns a model of which Frozen.Model uses the methods, and which shares no memory that l writes to.
 func (l *model) frozen() *model {
 	was := l.metric
-	now := &metricState{ColumnScale: prop1.ColumnScale{Active: slices.Clone(was.Active), Scale: slices.Clone(was.Scale)}, parzen: was.parzen, alone: was.alone}
+	now := &metricState{ColumnScale: prop1.ColumnScale{Active: slices.Clone(was.Active), Scale: slices.Clone(was.Scale)}, parzen: was.parzen, alone: was.alone, thinBasis: was.thinBasis.clone()}
 	if !was.alone {
 		now.inverse, now.spanUpdate = slices.Clone(was.inverse), spanUpdate{keep: was.keep, fresh: slices.Clone(was.fresh)}
 	}

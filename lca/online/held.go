@@ -130,6 +130,6 @@ func (l *model) coordinates(b pool.Batch) []float64 {
 			centred[i*n+j] = b.X[i*d+k] - m.centre[k]
 		}
 	}
-	l.work.Product(z, n, linalg.Dense(centred, n), linalg.Dense(m.basis, n), b.Len(), n, n, linalg.Set)
+	l.work.Product(z, n, linalg.Dense(centred, n), linalg.Dense(m.dense(l.work), n), b.Len(), n, n, linalg.Set)
 	return z
 }

@@ -28,8 +28,9 @@ const (
 // coordinates, and B_L changes within its own span. Matrices are row-major, of order n = len(Active).
 type metricState struct {
 	prop1.ColumnScale
-	parzen         int       // d_P
-	basis, inverse []float64 // B and B⁻¹ as the split found them, Parzen columns (rows of B⁻¹) first
+	parzen int // d_P
+	thinBasis
+	basis, inverse []float64 // B and B⁻¹ as the split found them, Parzen columns (rows of B⁻¹) first; not of a thin B
 	ratio          []float64 // e
 	logDet         float64   // log|det B|
 	centre         []float64 // the pool's mean at the split, over all columns: what coordinates are centred on
@@ -41,6 +42,8 @@ type metricState struct {
 
 	spanUpdate
 	number uint64 // of the split, to recognise what is kept in its coordinates; not part of the state
+	frame  uint64 // of the split that found the centre and the factor; not part of the state
+	of     momentsAt
 }
 
 // factorGlobal factors the current C_G + ν_g for the single Gaussian, shrunk by a (wide.go), and leaves M₁ in l.m1.
@@ -48,7 +51,7 @@ func (m *metricState) factorGlobal(l *model, a float64) (err error) {
 	n := len(m.Active)
 	l.m1 = l.addNu(l.m1, &m.ColumnScale, l.moments.full(), l.cfg.NuGaussian)
 	shrink(l.m1, n, a)
-	m.gaussian = linalg.Resize(m.gaussian, n*n)
+	m.gaussian, m.of = linalg.Resize(m.gaussian, n*n), l.moments.at()
 	if m.ridged, err = prop1.Factor(m.gaussian, l.m1, n, l.work); err != nil {
 		return fmt.Errorf("lca: C_G + ν_g: %w", err)
 	}
@@ -63,6 +66,7 @@ func (m *metricState) factorGlobal(l *model, a float64) (err error) {
 // split returns d_P for ascending e.
 func (m *metricState) proposition1(m2 []float64, split func(e []float64) int, w *linalg.Workspace) error {
 	n := len(m.Active)
+	m.form = wholeForm
 	m.ratio, m.basis, m.inverse = linalg.Resize(m.ratio, n), linalg.Resize(m.basis, n*n), linalg.Resize(m.inverse, n*n)
 	ridged, err := prop1.RatiosByFactor(m.ratio, m.basis, m.gaussian, m2, n, w)
 	if err != nil {
@@ -110,12 +114,14 @@ func parzenWithHysteresis(e []float64, previous int, filled float64) int {
 
 // startSpan starts the updates that follow a split.
 func (m *metricState) startSpan(l *model) {
-	n := len(m.Active)
 	l.splits++
-	m.number = l.splits
-	m.pending, m.minibatches, m.keep, m.narrowed = 0, 0, 1, false
-	m.fresh = linalg.Resize(m.fresh, n*n)
+	m.number, m.keep, m.narrowed = l.splits, 1, false
+	m.fresh = linalg.Resize(m.fresh, m.freshLen())
 	clear(m.fresh)
+	if m.frame > 0 { // that of the metric before
+		return
+	}
+	m.frame, m.pending, m.minibatches = l.splits, 0, 0
 	if l.family.unconfined() {
 		m.projectNu(l)
 	}
@@ -127,7 +133,10 @@ func (m *metricState) startSpan(l *model) {
 // resume sets what follows from a state that was read.
 func (m *metricState) resume(l *model) bool {
 	l.splits++
-	m.number, m.alone = l.splits, l.cfg.alone(m.parzen)
+	m.number, m.frame, m.alone = l.splits, l.splits, l.cfg.alone(m.parzen)
+	if m.form != wholeForm {
+		return true
+	}
 	m.projectNu(l)
 	return m.minibatches == 0 || m.updateSpan(l.work)
 }
@@ -205,7 +214,11 @@ func (m *metricState) local(dst []float64, w *linalg.Workspace) []float64 {
 // average is C_L ← γ^(B/n) C_L + (1−γ^(B/n)) Ĉ_L   (eq. 8, section 5.1), from the sums of an E-step in the
 // coordinates of the current metric, which it brings back into those of the split.
 func (m *metricState) average(sum *kernel.Moments, discount float64, w *linalg.Workspace) {
-	if m.alone {
+	switch {
+	case m.alone:
+		return
+	case m.form == axesForm:
+		m.averageAxes(sum, discount)
 		return
 	}
 	n := len(m.Active)
@@ -256,15 +269,26 @@ func (m *metricState) fold(cl []float64, dim int, w *linalg.Workspace) {
 
 // current sets dst to the C_L of now, where cl is that of the split.
 func (m *metricState) current(dst, cl []float64, dim int, w *linalg.Workspace) {
-	if m.alone {
+	if len(dst) > 0 && &dst[0] != &cl[0] {
 		copy(dst, cl[:dim*dim])
+	}
+	switch m.form {
+	case wholeForm:
+		if m.alone {
+			return
+		}
+	case axesForm:
+		m.axesOut(dst, cl, dim)
 		return
 	}
 	n := len(m.Active)
 	m.scratch[0] = linalg.Resize(m.scratch[0], n*n)
 	c := m.scratch[0]
-	w.Congruence(c, linalg.Dense(m.inverse, n).T(), m.freshFull(), n)
-	copy(dst, cl[:dim*dim])
+	if m.form == narrowForm {
+		m.outOfNarrow(c, w)
+	} else {
+		w.Congruence(c, linalg.Dense(m.inverse, n).T(), m.freshFull(), n)
+	}
 	for i, k := range m.Active {
 		for j, o := range m.Active {
 			dst[k*dim+o] = float64(m.keep*cl[k*dim+o]) + c[i*n+j]

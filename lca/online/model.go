@@ -179,16 +179,21 @@ func (l *model) updateMetric(share float64) (found bool, err error) {
 	if m := l.metric; m != nil {
 		m.pending += share
 		m.minibatches++
-		most := splitShare
-		if l.cfg.grows(l.since, l.gap) {
-			most = youngShare
-		}
-		due := !l.family.unconfined() || m.pending >= most || m.minibatches >= splitMinibatches
+		due := !l.family.unconfined() || l.due(m)
 		if !due && l.moments.vary(m.Active) && m.updateSpan(l.work) {
 			return false, nil
 		}
 	}
 	return true, l.findSplit(l.previousParzen())
+}
+
+// due reports whether enough rows have come since a split for what it costs most to find to be found again.
+func (l *model) due(m *metricState) bool {
+	most := splitShare
+	if l.cfg.grows(l.since, l.gap) {
+		most = youngShare
+	}
+	return m.pending >= most || m.minibatches >= splitMinibatches
 }
 
 // findSplit brings C_L up to date and finds the split for it and the current C_G; previous is as in family.next.
@@ -201,24 +206,21 @@ func (l *model) findSplit(previous int) error {
 	if len(next.Active) == 0 {
 		return fmt.Errorf("lca: every column became constant (%d)", d)
 	}
-	next.alone = l.cfg.alone(previous)
+	next.alone, next.frame = l.cfg.alone(previous), 0
 	if was := l.metric; was != nil && !next.alone {
 		was.fold(l.cl, d, l.work)
 		enter(l.cl, d, was.Active, next.Active, l.moments.cov)
 	}
-	if err := next.factorGlobal(l, l.shrinkage(previous)); err != nil {
-		return err
-	}
 	if next.alone {
+		if err := next.factorGlobal(l, l.shrinkage(previous)); err != nil {
+			return err
+		}
 		for k, v := range l.moments.full() {
 			l.cl[k] = localOfGlobal * v
 		}
 		next.gaussianAlone(l.work)
-	} else {
-		l.m2 = l.addNu(l.m2, &next.ColumnScale, l.cl, l.cfg.Nu)
-		if err := l.family.next(l, next, previous); err != nil {
-			return err
-		}
+	} else if err := l.family.next(l, next, previous); err != nil {
+		return err
 	}
 	next.startSpan(l)
 	l.metric, l.spare = next, l.metric
@@ -253,6 +255,21 @@ func (l *model) splitAfter(previous int) func(e []float64) int {
 
 // poolShare is the share of the pool that holds rows.
 func (l *model) poolShare() float64 { return float64(l.pool.Len()) / float64(l.cfg.Neighbours) }
+
+// diagonalWithNu is the diagonal of addNu.
+func (l *model) diagonalWithNu(dst []float64, f *prop1.ColumnScale, a []float64, nu float64) []float64 {
+	dst = linalg.Resize(dst, len(f.Active))
+	for i, k := range f.Active {
+		v, global := a[k*(l.cfg.Dim+1)], l.moments.cov[k*(l.cfg.Dim+1)]
+		if l.cfg.NuUnit == lca.UnitCovariance {
+			v += float64(nu * global)
+			dst[i] = v + float64(prop1.RoundingRidge*global)
+		} else {
+			dst[i] = v + float64(float64(nu*f.Scale[i])*f.Scale[i])
+		}
+	}
+	return dst
+}
 
 func allParzen(e []float64) int { return len(e) }
 
@@ -306,16 +323,19 @@ func (l *model) mahalanobis(x []float64, without []prop1.Sparse) (squares []floa
 	dst, n := l.single, len(m.Active)
 	m.scratch[0] = linalg.Resize(m.scratch[0], len(dst)*n)
 	y := m.scratch[0]
+	for i := range dst {
+		to, from := y[i*n:][:n], x[i*d:][:d]
+		for j, k := range m.Active {
+			to[j] = from[k] - l.moments.mean[k]
+		}
+	}
+	counted = n
 	for j, k := range m.Active {
 		if slices.ContainsFunc(without, func(s prop1.Sparse) bool { return s.Column == k }) {
 			for i := range dst {
 				y[i*n+j] = 0
 			}
-			continue
-		}
-		counted++
-		for i := range dst {
-			y[i*n+j] = x[i*d+k] - l.moments.mean[k]
+			counted--
 		}
 	}
 	l.work.SolveRight(linalg.Dense(m.gaussian, n), y, n, n, len(dst))

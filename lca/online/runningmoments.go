@@ -32,6 +32,7 @@ type runningMoments struct {
 	upperStale bool           // the upper triangle must be mirrored before it is read
 	count      float64        // rows that the moments stand for, while fewer than memory
 	sparse     []prop1.Sparse // the columns that were at the start
+	changes    int            // of them since they are in memory; not part of the state
 
 	momentsSpace
 }
@@ -74,6 +75,7 @@ func (g *runningMoments) learn(rows []float64, work *linalg.Workspace) {
 	if n == 0 {
 		return
 	}
+	g.changes++
 	g.count = min(g.count+n, max(g.memory, n))
 	w := n / g.count
 	for i := range g.sparse {
@@ -100,6 +102,7 @@ func (g *runningMoments) independent(gap uint64) float64 {
 
 // keepConstant takes back what has been learnt since of the columns that were constant then.
 func (g *runningMoments) keepConstant(then *runningMoments) {
+	g.changes++
 	for k := range g.dim {
 		if then.varies(k) {
 			continue
@@ -110,6 +113,14 @@ func (g *runningMoments) keepConstant(then *runningMoments) {
 		}
 	}
 }
+
+// momentsAt is moments as they were at some time.
+type momentsAt struct {
+	moments *runningMoments
+	changes int
+}
+
+func (g *runningMoments) at() momentsAt { return momentsAt{g, g.changes} }
 
 // full returns C_G with both triangles, which few ask for: not each minibatch does.
 func (g *runningMoments) full() []float64 {

@@ -19,7 +19,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 19
+//	 8  4  version of the layout, 20
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -30,7 +30,7 @@ import (
 // Of former editions it reads the versions that they wrote, state.FirstEdition and state.SecondEdition. Those between were never released and are refused.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 19
+	stateVersion = 20
 	stateHeader  = 24
 )
 
@@ -237,8 +237,7 @@ func (m *metricState) fields(f *state.Fields, dim int) {
 	f.Check(n > 0 && n <= dim && slices.IsSorted(m.Active) && m.Active[0] >= 0 && m.Active[n-1] < dim, "active columns %v of %d", m.Active, dim)
 	f.Sized("scales", &m.Scale, n)
 	state.Numbers(f, &m.parzen)
-	f.Sized("B", &m.basis, n*n)
-	f.Sized("inverse of B", &m.inverse, n*n)
+	m.basisFields(f, n)
 	f.Sized("ratios", &m.ratio, n)
 	f.F64(&m.logDet)
 	f.Sized("factor of C_G", &m.gaussian, n*n)
@@ -247,10 +246,10 @@ func (m *metricState) fields(f *state.Fields, dim int) {
 	f.F64(&m.pending)
 	state.Numbers(f, &m.minibatches)
 	f.F64(&m.keep)
-	if !f.Reads() {
+	if !f.Reads() && m.form != axesForm {
 		m.freshFull()
 	}
-	f.Sized("rows since the split", &m.fresh, n*n)
+	f.Sized("rows since the split", &m.fresh, m.freshLen())
 	f.Check(m.parzen >= 0 && m.parzen <= n, "d_P is %d of %d", m.parzen, n)
 }
 

@@ -15,6 +15,7 @@ type Coordinates[T Float] struct {
 	double    Projection
 	single    Projection32
 	inFloat32 bool // whether single is in use, not double
+	thin      thin // W, where it has few numbers
 
 	workers workers
 	threads int
@@ -43,6 +44,7 @@ const farAway = 1e15
 // deviations. Columns of W that are zero throughout 16 or 32 rows, from some column on, are not multiplied:
 // of a lower triangular W, half.
 func (c *Coordinates[T]) Pack(mean, w []float64, dim, out int, deviation []float64) {
+	c.thin.used = false
 	if c.inFloat32 = sizeOf[T]() == 4 && Float32Suffices(w, dim, out, deviation); c.inFloat32 {
 		c.single.Pack(mean, w, dim, out)
 	} else {
@@ -93,6 +95,9 @@ func (c *Coordinates[T]) run(x []float64, rows, out int) {
 	dim, _ := c.shape()
 	blocks := ceil(rows, projectRows) / projectRows
 	c.x, c.rows = x[:rows*dim], rows
+	if c.thin.used {
+		out = 0
+	}
 	c.threads = max(1, min(blocks, c.workers.threads(c.Threads, rows*dim*(out+perElement))))
 	for len(c.buffers) < c.threads {
 		c.buffers = append(c.buffers, rowBuffers{})
@@ -166,6 +171,14 @@ func (c *Coordinates[T]) centre(b *rowBuffers, x []float64, rows int) {
 
 // multiply writes W times the centred rows in b to dst. In float32 it also prefetches next.
 func (c *Coordinates[T]) multiply(dst view[T], b *rowBuffers, rows int, next []byte) {
+	if t := &c.thin; t.used {
+		if dim, _ := c.shape(); c.inFloat32 {
+			applyThin(&t.singles, t.column, dst, &b.singles, b.q, stride[float32](dim), rows)
+		} else {
+			applyThin(&t.doubles, t.column, dst, &b.doubles, b.doubles.space(0).q, stride[float64](dim), rows)
+		}
+		return
+	}
 	if to, ok := any(dst).(view[float32]); ok && c.inFloat32 {
 		c.single.multiply(to, &b.singles, b.q, rows, next)
 		return

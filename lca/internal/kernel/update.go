@@ -25,6 +25,8 @@ type Exclusion struct {
 	Gate float64
 	// Sums says that Moments.Upper is not wanted, which takes most of the time.
 	Sums bool
+	// Diagonal says that of Moments.Upper the diagonal alone is wanted, in Moments.Diagonal.
+	Diagonal bool
 }
 
 // NearCopy is the squared distance, per dimension of whitened coordinates, below which a pair of rows is a near copy.
@@ -43,6 +45,7 @@ func FarLimit(parzen int) float64 { return max(40, 10*float64(parzen)) }
 // Moments is what [Update] returns. Its slices are reused by the next call with the same Moments.
 type Moments struct {
 	Upper      []float64 // dim×dim, on and above the diagonal Σ_i Σ_j λ_ij (q_i−z_j)(q_i−z_j)ᵀ over used rows that are of no atom, each pair times its Shape.Pull
+	Diagonal   []float64 // dim numbers: the diagonal of Upper, where Exclusion.Diagonal asks for no more
 	Nearest    []float64 // squared kernel distance to the nearest admissible neighbour; +Inf if there is none
 	Sum        []float64 // Σ_j of the kernel relative to that of the nearest, over admissible j, at least 1; 0 if there is none
 	Effective  []float64 // effective number of neighbours, exp of the entropy of λ_i, for t kernels 1/Σ_j λ_ij²; 0 if there is none
@@ -75,12 +78,19 @@ func (m *Moments) LogNearest(i int) float64 { return m.shape.Log(m.Nearest[i], m
 func Update[T Float](m *Moments, s *Scratch[T], q []T, rows int, p *Neighbours[T], ex Exclusion) {
 	s.update(m, q, rows, p, ex)
 	defer s.end()
-	m.Upper = grow(m.Upper, p.dim*p.dim)
-	if ex.Sums || m.Rows+m.Atoms == 0 {
-		clear(m.Upper)
-		return
+	if ex.Diagonal {
+		m.Diagonal = grow(m.Diagonal, p.dim)
+	} else {
+		m.Upper = grow(m.Upper, p.dim*p.dim)
 	}
-	s.covariance()
+	switch none := ex.Sums || m.Rows+m.Atoms == 0; {
+	case none && ex.Diagonal:
+		clear(m.Diagonal)
+	case none:
+		clear(m.Upper)
+	default:
+		s.covariance()
+	}
 }
 
 // update is Update without Upper. The call must be ended.
@@ -460,6 +470,14 @@ func (s *Scratch[T]) isAtom(w *workspace[T], row, q []T, top T) bool {
 func (s *Scratch[T]) covariance() {
 	w, dim := panelWidth[T](), s.pool.dim
 	panels := ceil(dim, w) / w
+	if s.ex.Diagonal {
+		s.cov = grow(s.cov, panels*w*w)
+		s.run(panels, phaseCovariance)
+		for k := range dim {
+			s.m.Diagonal[k] = s.cov[k*w+k%w]
+		}
+		return
+	}
 	s.cov = grow(s.cov, panels*w*panels*w)
 	s.run(panels, phaseCovariance)
 	s.storeUpper(s.m.Upper, dim)
@@ -487,27 +505,36 @@ func (s *Scratch[T]) covariancePanel(w *workspace[T], item int) {
 	w.tile = grow(w.tile, width*width)
 	clear(w.tile) // a half panel that the product leaves out is added as zeros
 	w.scaled = grow(w.scaled, foldRows*width)
-	clear(s.cov[c*width*panels*width:][:(c+1)*width*width])
+	first := 0 // panel of rows
+	if s.ex.Diagonal {
+		first = c
+		clear(s.cov[c*width*width:][:width*width])
+	} else {
+		clear(s.cov[c*width*panels*width:][:(c+1)*width*width])
+	}
 	for k := 0; k < s.points; k += foldRows {
 		depth := min(foldRows, s.points-k)
 		s.f.scale(w.scaled, s.coords[c*width*s.points+k*width:], s.weightT[k:][:depth])
-		s.products(w, c, p.dim, s.coords, s.points, k, w.scaled, depth, s.f.addTo)
+		s.products(w, first, c, p.dim, s.coords, s.points, k, w.scaled, depth, s.f.addTo)
 	}
 	for i := 0; i < s.rows; i += foldRows {
 		depth := min(foldRows, s.rows-i)
 		at := c*width*s.rows + i*width
-		s.products(w, c, p.dim, s.residual, s.rows, i, s.residual[at:], depth, s.f.addTo)
-		s.products(w, c, p.dim, s.mean, s.rows, i, s.mean[at:], depth, s.f.subFrom)
+		s.products(w, first, c, p.dim, s.residual, s.rows, i, s.residual[at:], depth, s.f.addTo)
+		s.products(w, first, c, p.dim, s.mean, s.rows, i, s.mean[at:], depth, s.f.subFrom)
 	}
 }
 
-// products computes depth terms of aᵀb for panel c of a covariance of dim columns and all panels of a up to c, and adds them to
-// the panel, or subtracts them, by fold. a is panels of n rows, of which it uses those from first on.
-func (s *Scratch[T]) products(w *workspace[T], c, dim int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
+// products computes depth terms of aᵀb for panel c of a covariance of dim columns and the panels of a from top to c, and adds them to
+// the panel, or subtracts them, by fold. a is panels of n rows, of which it uses those from first on. Of a diagonal there is no more than the panel's own block.
+func (s *Scratch[T]) products(w *workspace[T], top, c, dim int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
 	width := panelWidth[T]()
 	cols := min(width, dim-c*width)
 	at := c * width * ceil(dim, width)
-	for r := 0; r <= c; r++ {
+	if s.ex.Diagonal {
+		at = 0
+	}
+	for r := top; r <= c; r++ {
 		rows := min(width, dim-r*width)
 		s.f.tile(w.tile, width, s.zero, 0, a[r*width*n+first*width:], 1, width, b, width, depth, rows, cols)
 		fold(s.cov[at+r*width*width:][:rows*width], w.tile)

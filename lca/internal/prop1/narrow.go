@@ -3,6 +3,7 @@ package prop1
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 )
@@ -17,6 +18,11 @@ type Narrow struct {
 	V []float64 // of each column
 	W []float64 // along each row of U
 	U []float64 // Uᵀ, r×d
+}
+
+// Clone returns a copy that shares no memory.
+func (s *Narrow) Clone() Narrow {
+	return Narrow{V: slices.Clone(s.V), W: slices.Clone(s.W), U: slices.Clone(s.U)}
 }
 
 // Times replaces each of the rows of x by its product with Σ^power.
