@@ -2,6 +2,7 @@ package episode
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"time"
@@ -15,23 +16,37 @@ type Budget struct {
 }
 
 var (
-	inTime = regexp.MustCompile(`^(\d{1,12})/(hour|day|week)$`)
+	inTime = regexp.MustCompile(`^(\d{1,12})/(?:(hour|day|week)|(\d{1,4}) (hour|day|week)s?)$`)
 	inRows = regexp.MustCompile(`^(\d{1,12})/(\d{1,12}) rows$`)
-	units  = map[string]time.Duration{"hour": time.Hour, "day": 24 * time.Hour, "week": 7 * 24 * time.Hour}
+	units  = [...]struct {
+		name string
+		of   time.Duration
+	}{{"week", 7 * 24 * time.Hour}, {"day", 24 * time.Hour}, {"hour", time.Hour}}
 )
 
-// ParseBudget reads a budget: 1/day, 3/week, 1/2000 rows.
+// mostUnits is the most that a budget has of a unit: weeks of 191 years.
+const mostUnits = 9999
+
+// ParseBudget reads a budget: 1/day, 3/week, 1/30 days, 1/2000 rows.
 func ParseBudget(text string) (Budget, error) {
 	var b Budget
 	if m := inTime.FindStringSubmatch(text); m != nil {
 		b.Episodes, _ = strconv.ParseFloat(m[1], 64)
-		b.Per = units[m[2]]
+		number := 1
+		if m[3] != "" {
+			number, _ = strconv.Atoi(m[3])
+		}
+		for _, u := range units {
+			if u.name == m[2]+m[4] {
+				b.Per = time.Duration(number) * u.of
+			}
+		}
 	} else if m := inRows.FindStringSubmatch(text); m != nil {
 		b.Episodes, _ = strconv.ParseFloat(m[1], 64)
 		b.Rows, _ = strconv.ParseFloat(m[2], 64)
 	}
 	if !(b.Episodes > 0) || b.Per == 0 && !(b.Rows > 0) {
-		return Budget{}, fmt.Errorf("%q is no budget of false episodes: want a number in a time or in rows, as 1/day, 2/week, 1/hour or 1/2000 rows", text)
+		return Budget{}, fmt.Errorf("%q is no budget of false episodes: want a number in a time or in rows, as 1/day, 2/week, 1/30 days or 1/2000 rows", text)
 	}
 	if b.Per == 0 && b.Episodes > b.Rows {
 		return Budget{}, fmt.Errorf("%q is more than one episode per row", text)
@@ -41,12 +56,46 @@ func ParseBudget(text string) (Budget, error) {
 
 // String returns it as ParseBudget reads it.
 func (b Budget) String() string {
-	for unit, per := range units {
-		if per == b.Per {
-			return fmt.Sprintf("%.0f/%s", b.Episodes, unit)
+	if b.Per == 0 {
+		return fmt.Sprintf("%.0f/%.0f rows", b.Episodes, b.Rows)
+	}
+	return fmt.Sprintf("%.0f/%s", b.Episodes, b.Span())
+}
+
+// Span is the time of a budget, in the largest unit that divides it: day, 30 days.
+func (b Budget) Span() string {
+	number, name := b.units()
+	if number == 1 {
+		return name
+	}
+	return fmt.Sprintf("%d %ss", number, name)
+}
+
+func (b Budget) units() (number int, name string) {
+	for _, u := range units {
+		if number, name = int(b.Per/u.of), u.name; b.Per%u.of == 0 {
+			break
 		}
 	}
-	return fmt.Sprintf("%.0f/%.0f rows", b.Episodes, b.Rows)
+	return number, name
+}
+
+// Scaled is a budget of number/of times as many episodes, as ParseBudget reads it; one in rows has the nearest whole number of them.
+func (b Budget) Scaled(number, of int) Budget {
+	if number == of {
+		return b
+	}
+	if b.Per == 0 {
+		return Budget{Episodes: 1, Rows: max(1, math.Round(b.Rows*float64(of)/(b.Episodes*float64(number))))}
+	}
+	held, _ := b.units()
+	unit := b.Per / time.Duration(held)
+	episodes, units := int(b.Episodes)*number, held*of
+	divisor, rest := episodes, units
+	for rest > 0 {
+		divisor, rest = rest, divisor%rest
+	}
+	return Budget{Episodes: float64(episodes / divisor), Per: unit * time.Duration(min(units/divisor, mostUnits))}
 }
 
 // Rate is the budget per row where a number of rows come in a time; 0: it is not known.

@@ -195,20 +195,48 @@ func TestBudget(t *testing.T) {
 		text string
 		rate float64 // of 86,400 rows a day
 	}{
-		{"1/day", 1. / 86400}, {"2/hour", 2. / 3600}, {"7/week", 1. / 86400}, {"1/2000 rows", 1. / 2000}, {"3/100 rows", 0.03},
+		{"1/day", 1. / 86400}, {"2/hour", 2. / 3600}, {"7/week", 1. / 86400}, {"1/30 days", 1. / 30 / 86400}, {"2/10 days", 1. / 5 / 86400}, {"3/2 weeks", 3. / 14 / 86400}, {"1/5 hours", 1. / 5 / 3600},
+		{"1/9999 weeks", 1. / 9999 / 7 / 86400}, {"1/2000 rows", 1. / 2000}, {"3/100 rows", 0.03},
 	} {
 		b, err := ParseBudget(c.text)
 		if err != nil || math.Abs(b.Rate(86400, 24*time.Hour)-c.rate) > 1e-12 || b.String() != c.text {
 			t.Errorf("%s: rate %v, %v", c.text, b.Rate(86400, 24*time.Hour), err)
 		}
 	}
-	for _, text := range []string{"1/" + strings.Repeat("9", 400) + " rows", "", "1", "0/day", "1/month", "1/0 rows", "2/1 rows", "-1/day", "1/2000", "1 / day"} {
+	for _, text := range []string{"1/" + strings.Repeat("9", 400) + " rows", "", "1", "0/day", "1/month", "1/0 rows", "2/1 rows", "-1/day", "1/2000", "1 / day", "1/3days", "1/days", "1/0 days", "1/3", "0.5/day", "1/10000 weeks"} {
 		if _, err := ParseBudget(text); err == nil {
 			t.Errorf("%q is a budget", text)
 		}
 	}
 	if b, _ := ParseBudget("1/day"); b.Rate(0, 0) != 0 {
 		t.Error("a rate without rows")
+	}
+	for text, want := range map[string]string{"1/72 hours": "1/3 days", "1/1 day": "1/day", "2/7 days": "2/week"} {
+		if b, err := ParseBudget(text); err != nil || b.String() != want {
+			t.Errorf("%s: %v, %v", text, b, err)
+		}
+	}
+}
+
+// A budget that is more or less than another is one that can be set, of the same meaning.
+func TestScaled(t *testing.T) {
+	for _, c := range []struct {
+		text       string
+		number, of int
+		want       string
+	}{
+		{"1/day", 1, 30, "1/30 days"}, {"1/day", 1, 3, "1/3 days"}, {"1/day", 30, 1, "30/day"}, {"5/day", 1, 3, "5/3 days"}, {"6/hour", 1, 3, "2/hour"},
+		{"1/30 days", 10, 1, "1/3 days"}, {"1/week", 1, 10, "1/10 weeks"}, {"7/100 rows", 1, 1, "7/100 rows"}, {"1/2000 rows", 3, 1, "1/667 rows"}, {"1/1 rows", 30, 1, "1/1 rows"},
+		{"123456/day", 30, 1, "3703680/day"}, {"1/9999 weeks", 1, 30, "1/9999 weeks"},
+	} {
+		b, err := ParseBudget(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := b.Scaled(c.number, c.of)
+		if again, err := ParseBudget(got.String()); err != nil || again != got || got.String() != c.want {
+			t.Errorf("%s × %d/%d: %v, want %s; %v", c.text, c.number, c.of, got, c.want, err)
+		}
 	}
 }
 

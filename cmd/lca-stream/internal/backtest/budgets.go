@@ -1,7 +1,6 @@
 package backtest
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/lca-stream/lca-stream/lca/recent"
@@ -11,7 +10,7 @@ import (
 )
 
 // budgetGrid is the budgets that are tried next to the one that was asked for, as multiples of it.
-var budgetGrid = [...]float64{1. / 30, 1. / 10, 1. / 3, 1, 3, 10, 30}
+var budgetGrid = [...]struct{ number, of int }{{1, 30}, {1, 10}, {1, 3}, {1, 1}, {3, 1}, {10, 1}, {30, 1}}
 
 // budgets tells, with the scores of one run, which episodes there would be at other budgets. Scores do not depend on the budget.
 type budgets struct {
@@ -52,7 +51,7 @@ func (l *triedLevels) at(e *recent.Evaluator, rate float64) {
 	for k, times := range budgetGrid {
 		l.height[k] = math.Inf(1)
 		if rate > 0 {
-			l.height[k], _ = e.Tail.Level(times * rate)
+			l.height[k], _ = e.Tail.Level(float64(times.number) / float64(times.of) * rate)
 		}
 	}
 }
@@ -91,16 +90,4 @@ func (b *budgets) row(lane string, value *string, r transform.Judged) {
 			o.told.To = r.At
 		}
 	}
-}
-
-// times is a budget, so many times.
-func times(b episode.Budget, factor float64) string {
-	n := b.Episodes * factor
-	if b.Per == 0 {
-		return fmt.Sprintf("1/%.0f rows", b.Rows/n)
-	}
-	if n >= 1 {
-		return fmt.Sprintf("%.3g/%s", n, unitOf(b.Per))
-	}
-	return fmt.Sprintf("1 in %.3g %ss", 1/n, unitOf(b.Per))
 }

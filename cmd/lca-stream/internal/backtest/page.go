@@ -218,17 +218,7 @@ func (b *backtest) falseOnes(n int, r *Result) string {
 		return fmt.Sprintf("%d false (%.2g in %.0f rows)", n, float64(n)*budget.Rows/float64(max(r.Scored, 1)), budget.Rows)
 	}
 	elapsed := b.told.rates.Clock.Elapsed.Hours() * float64(r.Scored) / float64(max(r.Rows, 1))
-	return fmt.Sprintf("%d false (%.2g per %s)", n, float64(n)*budget.Per.Hours()/elapsed, unitOf(budget.Per))
-}
-
-func unitOf(d time.Duration) string {
-	switch d {
-	case time.Hour:
-		return "hour"
-	case 24 * time.Hour:
-		return "day"
-	}
-	return "week"
+	return fmt.Sprintf("%d false (%.2g per %s)", n, float64(n)*budget.Per.Hours()/elapsed, budget.Span())
 }
 
 // lasting is a time in one unit.
@@ -413,8 +403,8 @@ func (b *backtest) showBudgets(p *page, r *Result) {
 	if r.Episodes == nil || b.lanes.published == 0 {
 		return
 	}
-	for k, factor := range budgetGrid {
-		one := pageBudget{Name: times(b.told.rates.Budget, factor), Episodes: b.budgets.opened[k], Taken: factor == 1}
+	for k, times := range budgetGrid {
+		one := pageBudget{Name: b.told.rates.Budget.Scaled(times.number, times.of).String(), Episodes: b.budgets.opened[k], Taken: times.number == times.of}
 		if b.judge.labelled {
 			m := b.judge.met(b.budgets.told[k])
 			one.Met, one.False = m.met, m.wrong+b.budgets.opened[k]-len(b.budgets.told[k])

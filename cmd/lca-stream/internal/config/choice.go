@@ -238,7 +238,7 @@ type budgetValue struct{ p *episode.Budget }
 func (v *budgetValue) set(text string) error {
 	b, err := episode.ParseBudget(text)
 	if err != nil {
-		return &wrong{what: fmt.Sprintf("%.40q is no budget of false episodes", text), remedy: "write a number in a time or in rows, as 1/day, 2/week, 1/hour or 1/2000 rows"}
+		return &wrong{what: fmt.Sprintf("%.40q is no budget of false episodes", text), remedy: "write a number in a time or in rows, as 1/day, 2/week, 1/30 days or 1/2000 rows"}
 	}
 	*v.p = b
 	return nil
@@ -247,9 +247,9 @@ func (v *budgetValue) set(text string) error {
 func (v *budgetValue) check() error   { return nil }
 func (v *budgetValue) String() string { return v.p.String() }
 func (v *budgetValue) schema() map[string]any {
-	return map[string]any{"type": "string", "pattern": `^[0-9]+/(hour|day|week|[0-9]+ rows)$`}
+	return map[string]any{"type": "string", "pattern": `^[0-9]+/(hour|day|week|[0-9]+ (hours?|days?|weeks?|rows))$`}
 }
 
 func (v *budgetValue) want() string {
-	return "a number of false episodes, as 1/day, 2/week or 1/2000 rows"
+	return "a number of false episodes, as 1/day, 1/30 days or 1/2000 rows"
 }
