@@ -85,9 +85,10 @@ func (w *walk) page(name string) {
 
 // runsOn matches a line that does not come to an end by itself; shown and ends those that a reader types until all is there.
 var (
-	runsOn = regexp.MustCompile(`lca-stream (run|transform) |^connect-standalone.sh `)
-	shown  = regexp.MustCompile(`^(?:VERSION=(\d+) )?lca-stream offsets show `)
-	ends   = regexp.MustCompile(`^tail -n 1 (\S+)$`)
+	runsOn   = regexp.MustCompile(`lca-stream (run|transform) |^connect-standalone.sh `)
+	shown    = regexp.MustCompile(`^(?:VERSION=(\d+) )?lca-stream offsets show `)
+	ends     = regexp.MustCompile(`^tail -n 1 (\S+)$`)
+	proposes = regexp.MustCompile(`^lca-stream init (\S+) .*-o (\S+)$`)
 )
 
 // commands types the lines of a block, except that what runs on is started and left.
@@ -110,7 +111,7 @@ func (w *walk) commands(name, block string) {
 			w.awaitAll(m[1])
 		}
 		if m := ends.FindStringSubmatch(line); m != nil {
-			w.awaitLines(filepath.Join(w.dir, m[1]), w.end("pump"), w.running...)
+			w.awaitLines(filepath.Join(w.dir, m[1]), w.end("readings"), w.running...)
 		}
 		cmd := exec.Command("sh", "-c", line)
 		cmd.Dir, cmd.Env = w.dir, w.env
@@ -119,9 +120,21 @@ func (w *walk) commands(name, block string) {
 			w.t.Fatalf("%s: %s: %v\n%s", name, line, err, out)
 		}
 		said.Write(out)
+		if m := proposes.FindStringSubmatch(line); m != nil {
+			w.runs(m[1], m[2])
+		}
 	}
 	w.said = said.String()
 	w.heard += w.said
+}
+
+// runs does what init says when it has written a configuration. What comes after in the page works all the same.
+func (w *walk) runs(topic, file string) {
+	w.t.Helper()
+	p := w.terminal("lca-stream run -c "+file+" --set http.listen=", w.env)
+	w.await(topic+"-lca", w.end(topic), p)
+	p.Terminate()
+	p.ended()
 }
 
 // awaitAll waits until all of the topic has been whitened by the group of a version, or by that of the tutorial.
@@ -131,7 +144,7 @@ func (w *walk) awaitAll(version string) {
 	if version != "" {
 		group = "vectors-" + version
 	}
-	w.await(group, w.end("pump"), w.running...)
+	w.await(group, w.end("readings"), w.running...)
 }
 
 // printed compares what a page shows with what the commands before it have printed, number for any number.
