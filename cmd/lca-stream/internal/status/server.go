@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -79,7 +80,11 @@ const (
 func Start(c Config) (*Server, error) {
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {
-		return nil, fmt.Errorf("status: http.listen %s: %w", c.Listen, err)
+		err = fmt.Errorf("status: http.listen %s: %w", c.Listen, err)
+		if host, _, e := net.SplitHostPort(c.Listen); e == nil && errors.Is(err, syscall.EADDRINUSE) {
+			err = fmt.Errorf("%w: another process has the port; http.listen: %q takes a free one, and \"\" has no page", err, net.JoinHostPort(host, "0"))
+		}
+		return nil, err
 	}
 	s := &Server{listener: l, past: &timeline{}, closing: make(chan struct{})}
 	s.http = &http.Server{

@@ -247,8 +247,8 @@ func TestAddressInUse(t *testing.T) {
 	}
 	defer l.Close()
 	_, err = Start(Config{Listen: l.Addr().String(), Stats: stats.NewStats(), Log: quiet()})
-	if err == nil || !strings.Contains(err.Error(), "http.listen") {
-		t.Errorf("%v; want an error that names the setting", err)
+	if err == nil || !strings.Contains(err.Error(), `http.listen: "127.0.0.1:0" takes a free one`) {
+		t.Errorf("%v; want an error that says which setting takes another port", err)
 	}
 }
 
