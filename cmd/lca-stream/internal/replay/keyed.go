@@ -499,6 +499,15 @@ func (r *keyedResult) state() string {
 
 func (s *KeyedSummary) notes() string {
 	var b strings.Builder
+	unknown := 0
+	for _, r := range s.Models {
+		if r.Fault == "" && r.NLL == nil {
+			unknown++
+		}
+	}
+	if unknown > 0 {
+		fmt.Fprintf(&b, "NLL of %s %s\n", plural.Count(unknown, "model"), unknownNLL)
+	}
 	if s.Without > 0 {
 		fmt.Fprintf(&b, "%s without a model\n", plural.Count(uint64(s.Without), "value"))
 	}

@@ -6,6 +6,22 @@ import (
 	"testing"
 )
 
+// Where the table says that an NLL is unknown, the line below says why.
+func TestTableSaysWhyNLLIsUnknown(t *testing.T) {
+	nll := 1.5
+	known, unknown, none := keyedResult{ID: "m/0/a", Result: Result{NLL: &nll, SingleNLL: &nll}}, keyedResult{ID: "m/0/b"}, keyedResult{ID: "m/0/c", Fault: "too few rows"}
+	for want, models := range map[string][]keyedResult{"": {known, none}, "\nNLL of 1 model unknown, because too few rows are independent\n": {known, unknown, none}} {
+		var b strings.Builder
+		s := KeyedSummary{Models: models}
+		if err := s.write(&b, "dir"); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.String(); !strings.Contains(got, want) || strings.Contains(got, "too few rows are independent") != (want != "") {
+			t.Errorf("%q is not in:\n%s", want, got)
+		}
+	}
+}
+
 // On a file system that ignores case no model of a replay takes the file of another.
 func TestFilesOfModelsDifferInMoreThanCase(t *testing.T) {
 	k := &keyedReplay{replay: &replay{flags: replayFlags{output: "dir"}}}

@@ -609,12 +609,15 @@ func (r *replay) local(ctx context.Context, stdout io.Writer, start time.Time) e
 	return err
 }
 
+// unknownNLL is what is said of an NLL that is not there.
+const unknownNLL = "unknown, because too few rows are independent"
+
 // report prints what a replay made of the range, and what it left out.
 func (r *replay) report(w io.Writer, result Result) error {
 	if r.flags.json {
 		return json.NewEncoder(w).Encode(result)
 	}
-	nll := "unknown, because too few rows are independent"
+	nll := unknownNLL
 	if result.NLL != nil {
 		nll = app.Maybe(result.NLL) + " nats/row"
 	}
