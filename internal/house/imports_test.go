@@ -74,7 +74,7 @@ var layers = []layer{
 	{rooms + "snapshots", "lca sink/snapshot " + in("app config picture system terminal") + " internal/plural", "github.com/segmentio github.com/twmb", ""},
 	{rooms + "episodes", "pipeline/episode source " + in("app config system terminal") + " internal/plural", "github.com/segmentio github.com/twmb", ""},
 	{rooms + "offsets", "pipeline sink source " + in("app system terminal") + " internal/plural", kafkaClients, ""},
-	{rooms + "doctor", "lca/recent minibatch pipeline sink/snapshot source " + in("app config explain offsets system terminal topics") + " internal/plural internal/logs internal/typo", kafkaClients, ""},
+	{rooms + "doctor", "lca/recent minibatch pipeline sink/snapshot source " + in("app config explain offsets system terminal topics") + " internal/nested internal/plural internal/logs internal/typo", kafkaClients, ""},
 	{rooms + "replay", "lca minibatch pipeline sink source " + in("app config system terminal") + " internal/plural", "github.com/segmentio github.com/twmb", ""},
 	{rooms + "backtest", "lca lca/online lca/recent minibatch pipeline sink source " + in("app config explain status system terminal") + " internal/plural internal/rowrecord", "github.com/segmentio github.com/twmb", ""},
 	{rooms + "em", "lca pipeline sink/snapshot source " + in("app config") + " internal/plural", "github.com/segmentio github.com/twmb", ""},

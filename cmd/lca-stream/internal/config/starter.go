@@ -24,6 +24,9 @@ func (c *Config) StartFor(clustering bool) {
 	}
 }
 
+// StartsForScores reports whether a Starter tells episodes.
+func (c *Config) StartsForScores() bool { return c.LCA.Preset == lca.PresetDensity }
+
 // PasswordVariable and RegistryVariable are the environment variables that a Starter names in place of passwords and
 // secrets, because a configuration is no place to copy them to.
 const (
@@ -83,7 +86,7 @@ func (s Starter) topics() []starterTopic {
 		{"checkpoint", "-checkpoints", ""},
 		{"transform", "-whitened", s.column()},
 	}
-	if s.Config.LCA.Preset == lca.PresetDensity {
+	if s.Config.StartsForScores() {
 		budget := s.Config.Alarms.Budget
 		topics = append(topics, starterTopic{"alarms", "-alarms", "  budget: " + (&budgetValue{&budget}).String() + "   # false episodes that you can live with\n"})
 	}

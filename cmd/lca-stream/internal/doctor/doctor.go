@@ -281,7 +281,11 @@ const seriesMessages = 200
 func (d *doctor) series(ctx context.Context) {
 	c := d.system.Config
 	by := system.SeriesOf(c)
-	if c.StateTopic() == "" || !by.Keyed() {
+	if c.StateTopic() == "" {
+		return
+	}
+	if !by.Keyed() {
+		d.mixed(ctx)
 		return
 	}
 	i := newInspection(c, io.Discard)
@@ -295,6 +299,32 @@ func (d *doctor) series(ctx context.Context) {
 	if n := i.comeOnce(); n > 0 {
 		d.warn("series", "set transform.series: partition if they are ids of orders or events, or name a header or a column that says what a row is of",
 			"transform.series is %v, and most of its %d newest values come once: the first %d rows of a series are scored one by one, and open no episode", by, n, recent.FirstRows)
+	}
+}
+
+// mixed warns of partitions whose keys come again, as those of machines do, where it is not said that all of their rows are one series.
+func (d *doctor) mixed(ctx context.Context) {
+	c, keys, series := d.system.Config, 0, config.SeriesAuto
+	if c.Model.By.Keyed() || c.Transform.Series != config.SeriesAuto {
+		return
+	}
+	err := eachPartition(ctx, d.system, c.Source.Topic, func(p source.Partition, first, end int64) error {
+		i := newInspection(c, io.Discard)
+		if err := newestMessagesOf(ctx, d.system, p, first, end, seriesMessages, i.message); err != nil {
+			return err
+		}
+		_, n := i.survey.Tall()
+		if n == 0 {
+			n = i.repeated()
+		}
+		if found := i.series(); n > 0 && found != config.SeriesAuto {
+			keys, series = keys+n, found
+		}
+		return nil
+	})
+	if err == nil && keys > 0 { // messages has reported an error
+		d.warn("series", fmt.Sprintf("set transform.series: %v, or model.by: %[1]v where each should have a model of its own, as `lca-stream init` proposes; transform.series: partition says that one series is meant", series),
+			"the newest messages have %d keys that come again, and transform.series is partition: the rows of all keys of a partition are one series, and its episodes name none of them", keys)
 	}
 }
 

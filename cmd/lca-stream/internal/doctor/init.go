@@ -97,6 +97,7 @@ func look(ctx context.Context, s *system.System, topic string, messages int64) (
 	}
 	for {
 		i = newInspection(s.Config, io.Discard)
+		i.spans = &spans{}
 		if err := newestMessages(ctx, s, topic, took, i); err != nil {
 			return nil, 0, err
 		}
@@ -154,6 +155,11 @@ func propose(ctx context.Context, s *system.System, messages int64, report io.Wr
 	by, err := seriesOf(ctx, s, topic, messages, used.features)
 	if err != nil {
 		return "", err
+	}
+	if s.Config.StartsForScores() { // otherwise no episodes are told
+		if said := i.spans.said(i.survey.Judge(), s.Config.Alarms.Budget.String()); said != "" {
+			fmt.Fprintf(report, "\n%s\n", said)
+		}
 	}
 	starter := config.Starter{Config: s.Config, LeftOut: leftOut, By: i.reportSeries(report, s, by)}
 	text := starter.String()

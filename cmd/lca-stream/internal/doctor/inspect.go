@@ -196,6 +196,7 @@ type inspection struct {
 	features *minibatch.Features            // chosen by the first usable message; later messages are read by its names
 	ofModel  map[string]*minibatch.Features // of each model, where each has those of its own first message; see modelFeatures
 	survey   minibatch.Survey               // of all messages that can be decoded
+	spans    *spans                         // by columns of times and by timestamps; nil: they are not compared
 	newest   sample
 	deleted  int64 // offsets before the first record that there is
 	rows     minibatch.Rows
@@ -252,6 +253,9 @@ func (i *inspection) message(m *source.Message) error {
 	if v.Error == "" && m.Record != nil && m.Record.NumRows() > 0 {
 		i.newest.take(m, v)
 		i.values(m)
+		if i.spans != nil {
+			i.spans.add(m)
+		}
 	}
 	if i.json {
 		return json.NewEncoder(i.out).Encode(v)
