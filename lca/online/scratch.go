@@ -57,7 +57,7 @@ func (c Config) spaceKind() spaceKind {
 }
 
 // Borrow takes working memory from s until Return. A learner that was given back with Return needs it for all methods
-// but Info, AlarmsOf and Close.
+// but Info, AlarmsOf, Waiting and Close.
 func (l *Learner) Borrow(s *Scratch) {
 	if sp := s.spaces[l.cfg.spaceKind()]; sp != nil {
 		l.space, l.moments.momentsSpace = sp, sp.momentsSpace

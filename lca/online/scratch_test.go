@@ -52,6 +52,10 @@ func TestLearnersThatShareScratchLearnTheSame(t *testing.T) {
 				}
 			}
 			other.Return(&shared)
+			got, gotWaits := other.Waiting() // of one that was given back
+			if want, waits := l.Waiting(); got != want || gotWaits != waits {
+				t.Fatalf("learner %d, minibatch %d: it waits for %+v, %v alone, %+v, %v together", i, turn, want, waits, got, gotWaits)
+			}
 		}
 	}
 	for i, l := range alone {

@@ -269,6 +269,10 @@ func (l *warmup) slowestOfWarmup() uint64 {
 	if l.cfg.Finite && l.gap == 0 {
 		return 0
 	}
-	l.dependence.Measure(l.warm, l.cfg.Dim)
-	return l.dependence.Slowest(l.cfg.Neighbours)
+	by := new(timegap.Autocorrelation) // Waiting is asked of a learner without working memory too
+	if l.space != nil {
+		by = &l.dependence
+	}
+	by.Measure(l.warm, l.cfg.Dim)
+	return by.Slowest(l.cfg.Neighbours)
 }
