@@ -4,9 +4,11 @@ import (
 	"math"
 	"slices"
 
+	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/prop1"
 	"github.com/lca-stream/lca-stream/lca/internal/state"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
+	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 	"github.com/lca-stream/lca-stream/lca/recent"
 )
@@ -69,6 +71,21 @@ func (l *regimes) swap(f *regime) {
 	was := l.regime
 	l.setRegime(*f)
 	*f = was
+}
+
+// patience returns how many rows in quarantine make a restart. Of a change that is accepted, as few as a model can be of.
+func (l *regimes) patience() int {
+	want := l.cfg.driftRows()
+	switch {
+	case l.unusual.leaves != nil:
+		want = min(want, int(recent.LeastRows(l.cfg.Dim)))
+	case l.lockout.Tripped:
+		want = l.cfg.warmupRows()
+	}
+	if l.cfg.DriftRows == lca.Auto && l.cfg.WarmupRows == lca.Auto {
+		want = timegap.Stretched(want, l.gap, l.cfg.Neighbours)
+	}
+	return want
 }
 
 // beganLately reports whether the current regime is so young that nothing is anomalous in it, and there are others.

@@ -23,8 +23,9 @@ import (
 // With Drift off nothing is held: the learner keeps to what it knew by itself (knowngood.go).
 //
 // In the last three cases its rows are learnt. If they are of the only series, or of more than half of them at once, the stream has changed: they are learnt as any others
-// are, two minibatches with each that comes until all are, and if they are far from what the metric knows, the learner restarts from them (restart.go). If they
-// are few among others, they join the pool and the moments, and nothing is replaced.
+// are, two minibatches with each that comes until all are, and if they are far from what the metric knows, the learner restarts from them (restart.go), as
+// soon as they are enough for what scores the last rows: there is nothing to wait for. If they are few among others, they join the pool and the moments, and
+// nothing is replaced.
 
 const (
 	closedHolds = 4  // that are kept when they are over

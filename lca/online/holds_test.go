@@ -180,6 +180,26 @@ func TestChangeIsLearnt(t *testing.T) {
 	}
 }
 
+// TestFewAcceptedRows holds that a change that someone accepts is learnt from what was held of it, however small the pool is and however few the rows: they
+// need not be as many as it takes when no one says anything.
+func TestFewAcceptedRows(t *testing.T) {
+	for _, c := range []struct{ neighbours, rows int }{{500, 200}, {500, 2000}, {1000, 150}, {1000, 600}, {3000, 200}} {
+		f := newFleet(t, 1, func(c2 *Config) { c2.Neighbours = c.neighbours })
+		f.learn(10_000, 0)
+		f.learn(c.rows, 3)
+		if held := f.l.Accept(0, 0, 0); held < min(c.rows, c.neighbours)*9/10 {
+			t.Errorf("pool of %d: %d of %d rows were held", c.neighbours, held, c.rows)
+		}
+		f.learn(100, 3)
+		if p := f.density(3); p < -7 {
+			t.Errorf("pool of %d, %d rows of a change accepted: after 100 more log p of a row is %.1f", c.neighbours, c.rows, p)
+		}
+		if f.learn(500, 3); f.learnt < 450 {
+			t.Errorf("pool of %d, %d rows of a change accepted: %d of 500 rows learnt behind it", c.neighbours, c.rows, f.learnt)
+		}
+	}
+}
+
 // TestOldHoldIsAccepted holds that what was unusual for a while can still be accepted when it is over, and that nothing else is.
 func TestOldHoldIsAccepted(t *testing.T) {
 	f := newFleet(t, 20, func(*Config) {})

@@ -5,7 +5,6 @@ import (
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
-	"github.com/lca-stream/lca-stream/lca/online/internal/timegap"
 	"github.com/lca-stream/lca-stream/lca/online/internal/watch"
 )
 
@@ -92,18 +91,6 @@ func (l *changeWatch) release(rows int) int {
 	l.warm.Forget(rows, l.cfg.Dim)
 	l.counts.Gated += uint64(rows)
 	return rows
-}
-
-// patience returns how many rows in quarantine make a restart.
-func (l *changeWatch) patience() int {
-	want := l.cfg.driftRows()
-	if l.lockout.Tripped {
-		want = l.cfg.warmupRows()
-	}
-	if l.cfg.DriftRows == lca.Auto && l.cfg.WarmupRows == lca.Auto {
-		want = timegap.Stretched(want, l.gap, l.cfg.Neighbours)
-	}
-	return want
 }
 
 // quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
