@@ -60,7 +60,7 @@ func (l *rowGate) admitHeld() (entered int) {
 	if known.Len() == 0 || !l.affordable(known) {
 		return 0
 	}
-	l.again(known)
+	l.place(known) // no E-step: the pool may have grown since it was loaded
 	l.moments.learn(known.X, l.work)
 	return l.offerToPool(known, l.kept)
 }

@@ -230,7 +230,7 @@ func (l *heldSeries) joinAccepted() {
 		return
 	}
 	l.estimator.load(l.pool, l.metric, l.work)
-	l.again(h.joins)
+	l.place(h.joins)
 	l.moments.learn(h.joins.X, l.work)
 	l.offerToPool(h.joins, l.kept)
 	h.joins = pool.Batch{}

@@ -48,6 +48,38 @@ func TestRowGateAlone(t *testing.T) {
 	}
 }
 
+// TestHeldOfAGrowingPool holds that rows that were refused join a pool that is not full, of rows that depend on each other in time: those of the minibatch
+// that have just entered it are not loaded yet.
+func TestHeldOfAGrowingPool(t *testing.T) {
+	m, err := newModel(DefaultConfig(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, r := rowGate{model: m}, rand.New(rand.NewPCG(5, 46))
+	var at uint64
+	inTime := func(rows int, x, spread float64) pool.Batch {
+		b := squares(r, rows, x, 0, spread)
+		for i := range b.Places {
+			b.Places[i], at = pool.Place{At: at}, at+1
+		}
+		return b
+	}
+	if _, _, err := g.fitInside(inTime(1000, 0, 1), new(Step)); err != nil {
+		t.Fatal(err)
+	}
+	g.gap = 50
+	g.estimator.load(g.pool, g.metric, g.work)
+	g.held = inTime(300, 8, 0.3)
+	b := inTime(100, 0, 1)
+	g.again(b)
+	before := g.pool.Len()
+	g.offerToPool(b, g.kept)
+	grown := g.pool.Len()
+	if entered := g.admitHeld(); grown <= before || entered == 0 {
+		t.Errorf("the pool has grown from %d to %d, and %d of the rows that were held have entered it", before, grown, entered)
+	}
+}
+
 // TestChangeWatchAlone has the watch judge minibatches after 40 normal ones.
 func TestChangeWatchAlone(t *testing.T) {
 	m, err := newModel(DefaultConfig(2))

@@ -133,12 +133,17 @@ func (l *model) exclusion(b pool.Batch) kernel.Exclusion {
 
 // again is the E-step for some of the rows, or under another metric.
 func (l *model) again(b pool.Batch) *kernel.Moments {
+	l.place(b)
+	return l.estimator.update(l.exclusion(b))
+}
+
+// place projects rows for offerToPool, of which kept are then all.
+func (l *model) place(b pool.Batch) {
 	l.estimator.project(b.X, l.moments.mean)
 	l.kept = l.kept[:0]
 	for i := range b.IDs {
 		l.kept = append(l.kept, i)
 	}
-	return l.estimator.update(l.exclusion(b))
 }
 
 // offerToPool offers rows to the pool and returns how many entered. placed are their indices among the rows that the
@@ -250,11 +255,8 @@ func (l *model) splitAfter(previous int) func(e []float64) int {
 	if l.cfg.Kind == lca.KindLCA {
 		return allParzen
 	}
-	return func(e []float64) int { return parzenWithHysteresis(e, previous, l.poolShare()) }
+	return func(e []float64) int { return parzenWithHysteresis(e, previous, float64(l.pool.Len())/float64(l.cfg.Neighbours)) }
 }
-
-// poolShare is the share of the pool that holds rows.
-func (l *model) poolShare() float64 { return float64(l.pool.Len()) / float64(l.cfg.Neighbours) }
 
 // diagonalWithNu is the diagonal of addNu.
 func (l *model) diagonalWithNu(dst []float64, f *prop1.ColumnScale, a []float64, nu float64) []float64 {

@@ -60,7 +60,7 @@ func TestWhatWasUsual(t *testing.T) {
 	}
 }
 
-// A score that passes the level again is told at once, but not within a minute of the last record; one that stays above it is told of once more soon, and then once a day.
+// A score that passes the level again is told at once, but not within a minute of the last record; one that lasts is told of when it has become twice as long, and once a day.
 func TestUpdates(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -68,12 +68,13 @@ func TestUpdates(t *testing.T) {
 		scores []float64
 		at     []int
 	}{
-		{"once more after thirty rows", time.Minute, slices.Repeat([]float64{6}, 100), []int{0, 30}},
+		{"once more after thirty rows", time.Minute, slices.Repeat([]float64{6}, 60), []int{0, 30}},
 		{"and a minute", time.Second, slices.Repeat([]float64{6}, 100), []int{0, 60}},
 		{"again within a minute", time.Second, []float64{6, 3, 6, 3, 6}, []int{0}},
 		{"again after a minute", 30 * time.Second, []float64{6, 3, 6, 3, 6}, []int{0, 2, 4}},
-		{"again after a thousand rows without a time", 0, slices.Concat([]float64{6}, slices.Repeat([]float64{3}, 1049), []float64{6, 3, 6}), []int{0, 30, 1050}},
-		{"above it for two days", 30 * time.Second, slices.Repeat([]float64{6}, 2*2880+2), []int{0, 30, 2910}},
+		{"when it is twice as long", time.Minute, slices.Repeat([]float64{6}, 200), []int{0, 30, 62, 126}},
+		{"again after a thousand rows without a time", 0, slices.Concat([]float64{6}, slices.Repeat([]float64{3}, 3049), []float64{6, 3, 6}), []int{0, 30, 62, 126, 254, 510, 1022, 2046, 3050}},
+		{"above it for three days", 30 * time.Second, slices.Repeat([]float64{6}, 3*2880+2), []int{0, 30, 62, 126, 254, 510, 1022, 2046, 4094, 6974}},
 	} {
 		var o Open
 		if _, at := run(&o, c.pause, c.scores...); !slices.Equal(at, c.at) {
@@ -108,7 +109,7 @@ func TestTellable(t *testing.T) {
 				p.Time = &at
 			}
 			say := o.Step(p, score, 0.01, Level{Height: 5, Usual: 2})
-			if o.Told = true; say == "" && o.Tellable(score) {
+			if o.Said = o.Seen; say == "" && o.Tellable(score) {
 				told = append(told, i)
 				if say := o.Tell(); say != Updated {
 					t.Fatalf("%s: %q", c.name, say)

@@ -21,8 +21,8 @@ type Open struct {
 	Peak  Peak         `json:"peak"`
 
 	Seen  int64        `json:"seen"`  // rows since From, with it
+	Said  int64        `json:"said"`  // the same, at the last update; 0: there was none
 	Above bool         `json:"above"` // the row before was above the level
-	Told  bool         `json:"told"`  // it has been updated
 	Clock recent.Clock `json:"clock"`
 }
 
@@ -31,7 +31,8 @@ const (
 	mostPause  = 24 * 3_600_000 // … if there is none for a score that passes the level again
 	pauseRows  = 1000           // the same in rows, without a clock
 	silentRows = 100_000
-	// settledRows is after how many rows it is told again what has changed: the first row says little of that.
+	// settledRows is after how many rows it is told again what has changed: the first row says little of that. Then it is told when it has become twice as
+	// long, so that its last record is never far behind, and they are few.
 	settledRows = 30
 	// movedRows is after how many rows it is told that another column has changed most.
 	movedRows = 10
@@ -78,8 +79,8 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 		return Closed
 	case !was:
 	case passes && o.Clock.Passed(leastPause, pauseRows), o.Clock.Passed(mostPause, silentRows),
-		!o.Told && o.Seen > settledRows && score > usual && o.Clock.Passed(leastPause, settledRows):
-		o.Told, say = true, Updated
+		o.Seen > max(settledRows, 2*o.Said) && score > usual && o.Clock.Passed(leastPause, settledRows):
+		o.Said, say = o.Seen, Updated
 	}
 	if say != "" {
 		o.Clock.Restart()
@@ -94,7 +95,7 @@ func (o *Open) Tellable(score float64) bool {
 
 // Tell tells again what has changed.
 func (o *Open) Tell() (say string) {
-	o.Told = true
+	o.Said = o.Seen
 	o.Clock.Restart()
 	return Updated
 }

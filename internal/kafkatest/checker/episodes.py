@@ -22,7 +22,7 @@ MOST_SERIES, MOST_NUMBERS = 1 << 16, 64 << 20
 QUIET, WINDOW = 30, 200  # usual rows after which an episode is over: that many in a row, or more than half of those
 UPDATED, DAILY = (MINUTE, 1000), (DAY, 100_000)  # between two records of an episode: by the time of its rows, or in rows without timestamps
 MOST_ELAPSED = (1 << 62) // MILLISECOND * MILLISECOND
-SETTLED = 30  # rows after which it is told again, once
+SETTLED = 30  # rows after which it is told again, and when it has become twice as long
 MOVED = 10  # … that another column has changed most
 TOLERANCE = 1e-9  # of a level
 
@@ -103,7 +103,7 @@ class Episode:
         self.last, self.seen, self.rows, self.over, self.seq = place, 0, 1, 0, 0
         self.peak = None
         self.flags = collections.deque(maxlen=WINDOW)  # which of the rows after the first were usual
-        self.above = self.told = False
+        self.above, self.told = False, 0
         self.stamps, self.steps, self.elapsed, self.since, self.since_rows = Stamps(), 0, 0, 0, 0
         self.cause, self.causes = None, []
 
@@ -128,7 +128,7 @@ class Episode:
         if len(ends) == QUIET and all(ends) or sum(self.flags) > WINDOW // 2:
             return "closed"
         if self.seen > 1:
-            first = not self.told and self.seen > SETTLED and not usual and self.after((UPDATED[0], SETTLED))
+            first = self.seen > max(SETTLED, 2 * self.told) and not usual and self.after((UPDATED[0], SETTLED))
             if not first and not (passes and self.after(UPDATED)) and not self.after(DAILY):
                 return None
         self.tell()
@@ -138,7 +138,7 @@ class Episode:
         return self.since_rows >= MOVED and self.after((UPDATED[0], MOVED))
 
     def tell(self):
-        self.told = self.seen > 1
+        self.told = self.seen if self.seen > 1 else 0
         self.since = self.since_rows = 0
 
     def after(self, pause):

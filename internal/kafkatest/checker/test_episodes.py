@@ -109,16 +109,16 @@ def told(rows, name, key, moved=()):
         usual = [r["score"] <= first["usual"] for r in rows[i + 1:]]
         ends = [j for j in range(len(usual)) if j >= 29 and all(usual[j - 29: j + 1]) or sum(usual[max(0, j - 199): j + 1]) > 100]
         i = begin + 1 + ends[0] if ends else len(rows)
-        own, said, seq, updated = rows[begin: i + bool(ends)], first["time"], 0, False
+        own, said, seq, updated = rows[begin: i + bool(ends)], first["time"], 0, 0
         id = f"{key}/{first['offset']}.{first['row']}"
         for j, r in enumerate(own):
             so_far = own[: j + 1]
             before = own[j - 1]["score"] > own[j - 1]["level"]
             closes = bool(ends) and j == len(own) - 1
-            soon = not updated and j >= 30 and r["score"] > first["usual"]  # once more, when more is known
+            soon = j + 1 > max(30, 2 * updated) and r["score"] > first["usual"]  # once more, when more is known
             other = (r["offset"], r["row"]) in moved and r["score"] > first["usual"] and j - said_at >= 10
             if closes or j == 0 or (r["score"] > r["level"] and not before or soon or other) and r["time"] - said >= 60_000:
-                updated = updated or j > 0
+                updated = j and j + 1
                 peak = max(so_far, key=lambda s: s["score"])
                 to = max((k for k, s in enumerate(so_far) if s["score"] > first["usual"] or k == 0))
                 place = lambda s: {"offset": s["offset"], "row": s["row"], "time": time_of(s["time"])}
