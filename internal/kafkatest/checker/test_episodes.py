@@ -516,16 +516,16 @@ class Reasons(unittest.TestCase):
         self.assertEqual(p.identity(b"press 3"), 0x27C9987C6BBDBD1)  # as the program has it
 
     def test_no_timestamps(self):
-        """Rows count instead: 30 to the second record, 1000 between others, and 100,000 at most."""
+        """Rows count instead: 30 to the second record, then twice as many, 1000 between others, and 100,000 at most."""
         e = episodes.Episode((0, 0, None), 1.0, False, 0.5, "m")
         said = [(i, s) for i in range(3000) if (s := e.step((i, 0, None), 2.0 if i % 2 == 0 else 0.9, None, 1.0))]
-        self.assertEqual(said, [(0, "opened"), (30, "updated"), (1030, "updated"), (2030, "updated")])
+        self.assertEqual(said, [(0, "opened")] + [(i, "updated") for i in (30, 62, 126, 254, 510, 1022, 2022)])
         e = episodes.Episode((0, 0, None), 1.0, False, 0.5, "m")
-        self.assertEqual([i for i in range(100_100) if e.step((i, 0, None), 2.0, None, 1.0)], [0, 30, 100_030])
+        self.assertEqual([i for i in range(240_000) if e.step((i, 0, None), 2.0, None, 1.0)], [0] + [2 ** k - 2 for k in range(5, 18)] + [231_070])
 
     def test_daily(self):
         e, hour = episodes.Episode((0, 0, 0), 1.0, False, 0.5, "m"), 3600 * 10**9
-        self.assertEqual([i for i in range(0, 40 * 60 * 2) if e.step((i, 0, i * hour // 120), 2.0, None, 1.0)], [0, 30, 24 * 120 + 30])
+        self.assertEqual([i for i in range(0, 60 * 60 * 2) if e.step((i, 0, i * hour // 120), 2.0, None, 1.0)], [0] + [2 ** k - 2 for k in range(5, 13)] + [4094 + 24 * 120])
 
     def test_names(self):
         """A series without a value, of bytes that are no text, and of a long value."""
