@@ -9,6 +9,7 @@ import (
 const (
 	fileLines     = 800 // one type, read from top to bottom; a package of some 25 files
 	functionLines = 70  // what fits a screen
+	methods       = 40  // of a type of the mathematics: with more it is several
 )
 
 func TestFilesAreShort(t *testing.T) {
@@ -16,6 +17,34 @@ func TestFilesAreShort(t *testing.T) {
 		if lines := strings.Count(f.text, "\n"); lines > fileLines && !f.isTest() && !f.isGenerated() {
 			t.Errorf("%s has %d lines, at most %d: is it still one idea?", f.path, lines, fileLines)
 		}
+	}
+}
+
+func TestTypesHaveFewMethods(t *testing.T) {
+	number := map[string]int{}
+	for _, f := range goFiles(t) {
+		if f.isTest() || f.isGenerated() || !strings.HasPrefix(f.dir(), "lca") || strings.HasSuffix(f.dir(), "_asm") {
+			continue
+		}
+		for _, d := range f.syntax.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv != nil {
+				receiver := fn.Recv.List[0].Type
+				if pointer, ok := receiver.(*ast.StarExpr); ok {
+					receiver = pointer.X
+				}
+				if name, ok := receiver.(*ast.Ident); ok {
+					number[f.dir()+"."+name.Name]++
+				}
+			}
+		}
+	}
+	for name, n := range number {
+		if n > methods {
+			t.Errorf("%s has %d methods, at most %d", name, n, methods)
+		}
+	}
+	if number["lca/online.Learner"] == 0 {
+		t.Error("the learner's methods are not counted")
 	}
 }
 

@@ -24,7 +24,7 @@ var rare = math.Log(0.5 * math.Erfc(driftAlarm/math.Sqrt2))
 func (c Config) soon() uint64 { return watch.StretchMinibatches * uint64(c.Minibatch) }
 
 // ofPool runs the E-step of some of the pool's rows, each against the others, for f. That of the minibatch stays in the estimator.
-func (l *model) ofPool(f func(b pool.Batch, m *kernel.Moments)) {
+func (l *changeWatch) ofPool(f func(b pool.Batch, m *kernel.Moments)) {
 	was := l.estimator
 	l.estimator = newEstimator(l.cfg)
 	b := new(pool.Batch).Sample(l.pool.Batch(), gateRows, 0, l.cfg.Dim)

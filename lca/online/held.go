@@ -122,7 +122,7 @@ func (l *rowGate) withCompany(b pool.Batch) pool.Batch {
 }
 
 // coordinates returns Bᵀ(x−c) by the B of the last split.
-func (l *model) coordinates(b pool.Batch) []float64 {
+func (l *rowGate) coordinates(b pool.Batch) []float64 {
 	m, d, n := l.metric, l.cfg.Dim, len(l.metric.Active)
 	centred, z := make([]float64, b.Len()*n), make([]float64, b.Len()*n)
 	for i := range b.IDs {

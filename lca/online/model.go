@@ -255,7 +255,9 @@ func (l *model) splitAfter(previous int) func(e []float64) int {
 	if l.cfg.Kind == lca.KindLCA {
 		return allParzen
 	}
-	return func(e []float64) int { return parzenWithHysteresis(e, previous, float64(l.pool.Len())/float64(l.cfg.Neighbours)) }
+	return func(e []float64) int {
+		return parzenWithHysteresis(e, previous, float64(l.pool.Len())/float64(l.cfg.Neighbours))
+	}
 }
 
 // diagonalWithNu is the diagonal of addNu.

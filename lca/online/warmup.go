@@ -105,7 +105,7 @@ func (l *warmup) initialise(b pool.Batch, s Step) (Step, error) {
 }
 
 // begun counts the rows of a first fit, and those that were left out. Where they were too few for an update of C_L, they are learnt in μ, C_G and the pool.
-func (l *model) begun(s Step, inside, out int) (Step, error) {
+func (l *warmup) begun(s Step, inside, out int) (Step, error) {
 	l.counts.Gated += uint64(out)
 	l.renewEstimator()
 	if !l.split {
@@ -115,7 +115,7 @@ func (l *model) begun(s Step, inside, out int) (Step, error) {
 	l.counts.Learnt += uint64(s.Learnt)
 	l.since += uint64(s.Learnt)
 	l.counts.Minibatches++
-	return s, l.aligned.advance(l)
+	return s, l.aligned.advance(&l.model)
 }
 
 // fitInside fits rows, and again without those that the gate then refuses, until there are none: rows far from
