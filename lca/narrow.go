@@ -241,9 +241,9 @@ func (n *narrowFit) mStep(s *state, nu float64) error {
 	case MetricDiagonal:
 		err = n.Diagonal(whole)
 	case MetricIsotropic:
-		err = n.LowRank(nil, floats.Sum(whole), len(whole), 0, &n.space)
+		err = n.LowRank(nil, floats.Sum(whole), len(whole), 0, linalg.LeadingBlocks, &n.space)
 	default:
-		err = n.LowRank(n.times, floats.Sum(whole), len(whole), n.Rank, &n.space)
+		err = n.LowRank(n.times, floats.Sum(whole), len(whole), n.Rank, linalg.LeadingBlocks, &n.space)
 	}
 	if err != nil {
 		return s.failed(err)

@@ -214,7 +214,7 @@ func (c confinedFamily) narrow(l *model, m *metricState, m2 []float64) error {
 	}
 	if err := m.sigma.LowRank(func(dst, v []float64, cols int) {
 		w.Product(dst, cols, linalg.Dense(m2, n), linalg.Dense(v, cols), n, cols, n, linalg.Set)
-	}, trace, n, l.cfg.Rank, w); err != nil {
+	}, trace, n, l.cfg.Rank, linalg.LeadingFew, w); err != nil {
 		return err
 	}
 	m.form, m.parzen, m.ratio, m.logDet = narrowForm, n, linalg.Resize(m.ratio, n), -0.5*m.sigma.LogDet()

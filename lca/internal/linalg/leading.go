@@ -9,19 +9,26 @@ import (
 // Operator is a symmetric matrix of order n by what it does: it sets dst to its product with v, both n×cols.
 type Operator func(dst, v []float64, cols int)
 
+// The most blocks of a basis; what has not converged by then takes the whole matrix. Where that is there already, its decomposition costs no more than
+// some ten blocks, and eigenvalues that are not apart take thirty.
+const (
+	LeadingBlocks = 16
+	LeadingFew    = 6 // of a matrix that is there
+)
+
 const (
 	leadingExtra = 4     // vectors of a block beyond those that are wanted: with them the last one wanted converges sooner
-	leadingMost  = 16    // blocks of a basis; what has not converged by then takes the whole matrix
 	leadingError = 1e-11 // of a vector: |Cv − θv|, as a share of the largest eigenvalue
 )
 
 // Leading finds the k largest eigenvalues, descending, of a positive semidefinite matrix of order n, and their vectors as rows. A vector more or
 // less for a whole panel comes with them. start holds rows that are near them, and may be nil: those of a like matrix.
+// most is LeadingBlocks or LeadingFew.
 //
 // It is Lanczos' method by blocks: a basis of v, Cv, C²v … that is kept orthonormal, and in it the eigenvectors of VᵀCV. So it takes some
 // products of C with a block where the whole decomposition takes n³, and the matrix itself is never needed. Where eigenvalues are so
 // close to each other that this does not converge, the matrix is formed and decomposed.
-func (w *Workspace) Leading(c Operator, n, k int, start []float64) (values, vectors []float64, err error) {
+func (w *Workspace) Leading(c Operator, n, k int, start []float64, most int) (values, vectors []float64, err error) {
 	size := (k + leadingExtra + kernel.TileWidth - 1) / kernel.TileWidth * kernel.TileWidth
 	if 4*size > n {
 		return w.leadingOf(c, n, k)
@@ -29,7 +36,7 @@ func (w *Workspace) Leading(c Operator, n, k int, start []float64) (values, vect
 	b := basis{w: w, c: c, n: n, size: size}
 	next := make([]float64, size*n)
 	fill(next[copy(next, start):])
-	for range leadingMost {
+	for range most {
 		if b.extend(next) == 0 { // the basis has all that C makes of it
 			break
 		}

@@ -26,7 +26,7 @@ func TestLeading(t *testing.T) {
 				asked += cols
 				w.Product(dst, cols, Dense(c, n), Dense(v, cols), n, cols, n, Set)
 			}
-			values, vectors, err := new(Workspace).Leading(product, n, k, nil)
+			values, vectors, err := new(Workspace).Leading(product, n, k, nil, LeadingBlocks)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -45,7 +45,7 @@ func TestLeading(t *testing.T) {
 				t.Errorf("it took %d products for %d vectors of order %d", asked, k, n)
 			}
 			before := asked
-			if _, _, err = new(Workspace).Leading(product, n, k, vectors); err != nil {
+			if _, _, err = new(Workspace).Leading(product, n, k, vectors, LeadingBlocks); err != nil {
 				t.Fatal(err)
 			}
 			if again := asked - before; name == "apart" && n == 200 && again > 2*kernel.TileWidth {
@@ -77,7 +77,7 @@ func TestLeadingFollows(t *testing.T) {
 		_, vectors, err := w.Leading(func(dst, v []float64, cols int) {
 			asked += cols
 			new(Workspace).Product(dst, cols, Dense(moved, n), Dense(v, cols), n, cols, n, Set)
-		}, n, k, start)
+		}, n, k, start, LeadingBlocks)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,6 +85,31 @@ func TestLeadingFollows(t *testing.T) {
 			t.Errorf("step %d asked for %d products of a matrix of order %d", step, asked, n)
 		}
 		start = vectors
+	}
+}
+
+// TestLeadingGivesUp holds that of a matrix that is there, whose eigenvalues are not apart, few blocks are tried before it is decomposed.
+func TestLeadingGivesUp(t *testing.T) {
+	const n, k = 320, 8
+	c := withSpectrum(n, func(i int) float64 { return 2 - float64(i)/n })
+	for most, blocks := range map[int]int{LeadingFew: 6, LeadingBlocks: 16} {
+		var w Workspace
+		asked := 0
+		values, _, err := w.Leading(func(dst, v []float64, cols int) {
+			asked += cols
+			new(Workspace).Product(dst, cols, Dense(c, n), Dense(v, cols), n, cols, n, Set)
+		}, n, k, nil, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit := blocks*kernel.TileWidth + n; asked > limit {
+			t.Errorf("with %d blocks it asked for %d products, want at most %d", most, asked, limit)
+		}
+		for j, v := range values[:k] {
+			if want := 2 - float64(j)/n; !(math.Abs(v-want) <= 1e-11) {
+				t.Errorf("eigenvalue %d is %.15g, want %.15g", j, v, want)
+			}
+		}
 	}
 }
 

@@ -81,11 +81,11 @@ func (s *Narrow) Diagonal(diagonal []float64) error {
 	return s.check()
 }
 
-// LowRank sets Σ to the best of that family, of r directions, for a covariance with this trace. r may be 0: the isotropic family.
-func (s *Narrow) LowRank(c linalg.Operator, trace float64, d, r int, w *linalg.Workspace) error {
+// LowRank sets Σ to the best of that family, of r directions, for a covariance with this trace. r may be 0: the isotropic family. most is as in linalg's Leading.
+func (s *Narrow) LowRank(c linalg.Operator, trace float64, d, r, most int, w *linalg.Workspace) error {
 	s.V, s.W = linalg.Resize(s.V, d), s.W[:0]
 	if r > 0 {
-		values, vectors, err := w.Leading(c, d, r, s.U)
+		values, vectors, err := w.Leading(c, d, r, s.U, most)
 		if err != nil {
 			return fmt.Errorf("lca: low-rank metric: %w", err)
 		}
