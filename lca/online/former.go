@@ -253,7 +253,7 @@ func (r *regime) fields(f *state.Fields, d int, parzen *int) {
 	state.Numbers(f, parzen)
 	r.drift.fields(f, d)
 	r.aligned.fields(f, d)
-	gapFields(f, &r.gap, d)
+	gapFields(f, &r.gap)
 	r.gate.fields(f)
 	if f.Version > state.SecondEdition {
 		evaluatorField(f, &r.evaluator, d)

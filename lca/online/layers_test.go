@@ -21,12 +21,19 @@ func squares(r *rand.Rand, rows int, x, y, spread float64) pool.Batch {
 	return b
 }
 
-// TestRowGateAlone has a row gate of a model of 1,000 rows judge ten rows, without a learner.
-func TestRowGateAlone(t *testing.T) {
+// planeModel is a model of two columns that has seen nothing.
+func planeModel(t *testing.T) model {
+	t.Helper()
 	m, err := newModel(DefaultConfig(2))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return m
+}
+
+// TestRowGateAlone has a row gate of a model of 1,000 rows judge ten rows, without a learner.
+func TestRowGateAlone(t *testing.T) {
+	m := planeModel(t)
 	g, r := rowGate{model: m}, rand.New(rand.NewPCG(1, 46))
 	if _, _, err := g.fitInside(squares(r, 1000, 0, 0, 1), new(Step)); err != nil {
 		t.Fatal(err)
@@ -51,10 +58,7 @@ func TestRowGateAlone(t *testing.T) {
 // TestHeldOfAGrowingPool holds that rows that were refused join a pool that is not full, of rows that depend on each other in time: those of the minibatch
 // that have just entered it are not loaded yet.
 func TestHeldOfAGrowingPool(t *testing.T) {
-	m, err := newModel(DefaultConfig(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := planeModel(t)
 	g, r := rowGate{model: m}, rand.New(rand.NewPCG(5, 46))
 	var at uint64
 	inTime := func(rows int, x, spread float64) pool.Batch {
@@ -82,10 +86,7 @@ func TestHeldOfAGrowingPool(t *testing.T) {
 
 // TestChangeWatchAlone has the watch judge minibatches after 40 normal ones.
 func TestChangeWatchAlone(t *testing.T) {
-	m, err := newModel(DefaultConfig(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := planeModel(t)
 	r := rand.New(rand.NewPCG(2, 46))
 	w := changeWatch{}
 	w.model = m
@@ -132,10 +133,7 @@ func TestChangeWatchAlone(t *testing.T) {
 
 // TestRegimesAlone asks a bank of two regimes which of them explains rows.
 func TestRegimesAlone(t *testing.T) {
-	m, err := newModel(DefaultConfig(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := planeModel(t)
 	r := rand.New(rand.NewPCG(3, 46))
 	bank := regimes{}
 	bank.model = m
@@ -178,11 +176,7 @@ func TestRegimesAlone(t *testing.T) {
 
 // TestChoicesAlone says when a comparison is due, by the rows learnt and those that the pool held before.
 func TestChoicesAlone(t *testing.T) {
-	c := DefaultConfig(2)
-	m, err := newModel(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := planeModel(t)
 	full, r := m.cfg.Neighbours, rand.New(rand.NewPCG(4, 46))
 	for _, one := range []struct {
 		name            string

@@ -213,7 +213,7 @@ func (l *Learner) updateCounters(s *Step) {
 // an unfinished change is given up, because the first rows do not follow the last ones. It returns how many rows that were.
 func (l *Learner) NextPass() (released int) {
 	if l.metric == nil {
-		l.warm = pool.Batch{} // they come again
+		l.warm, l.slow = pool.Batch{}, 0 // they come again
 	}
 	released = l.release(l.Quarantined())
 	l.clocks = nil

@@ -76,6 +76,10 @@ func (l *Learner) UnmarshalBinary(b []byte) error {
 	if r.Err != nil {
 		return fmt.Errorf("lca: state: %w", r.Err)
 	}
+	if next.metric == nil {
+		next.dependence.Measure(next.warm, next.cfg.Dim)
+		next.slow = next.slowestOfWarmup()
+	}
 	l.choice.drop()
 	*l = *next
 	return nil
@@ -176,7 +180,7 @@ func (l *Learner) fields(f *state.Fields) {
 		return // nothing came after it
 	}
 	choiceFields(f, &l.chosen)
-	gapFields(f, &l.gap, d)
+	gapFields(f, &l.gap)
 	pool.Places(f, (*[]pool.Place)(&l.clocks), 0)
 	l.gate.fields(f)
 	l.held.Fields(f, d)
@@ -272,7 +276,7 @@ func (c *counts) fields(f *state.Fields, since *uint64) {
 }
 
 // gapFields passes a time gap. In the second edition what it followed from came after it: rows seen, the first row, rows of partitions, and moments of lags.
-func gapFields(f *state.Fields, gap *uint64, dim int) {
+func gapFields(f *state.Fields, gap *uint64) {
 	if f.U64(gap); f.Version > state.SecondEdition {
 		return
 	}

@@ -2,6 +2,7 @@ package online
 
 import (
 	"math"
+	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
@@ -17,7 +18,7 @@ type thinBasis struct {
 	sigma prop1.Narrow // narrowForm: Σ in units of s; B = S⁻¹Σ^(−½)
 }
 
-// basisForm is how B is kept.
+// basisForm is the representation of B.
 type basisForm uint8
 
 const (
@@ -27,7 +28,7 @@ const (
 )
 
 func (b *thinBasis) clone() thinBasis {
-	return thinBasis{form: b.form, order: append([]int(nil), b.order...), root: append([]float64(nil), b.root...), sigma: b.sigma.Clone()}
+	return thinBasis{form: b.form, order: slices.Clone(b.order), root: slices.Clone(b.root), sigma: b.sigma.Clone()}
 }
 
 // dense returns B as a matrix, whatever its form; until the next split.
@@ -103,7 +104,7 @@ func (p *projector[T]) packThin(m *metricState, from, to int, centre, deviation 
 	p.coordinates.PackThin(centre, p.column, p.weight, m.sigma.U, more, deviation)
 }
 
-// freshLen is how many numbers are kept of the rows since the split.
+// freshLen is the length of fresh.
 func (m *metricState) freshLen() int {
 	if n := len(m.Active); m.form != axesForm {
 		return n * n

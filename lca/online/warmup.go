@@ -57,6 +57,7 @@ func (c Config) usualWarmup() int {
 type warmup struct {
 	choices
 	warm   pool.Batch // the first rows, or those in quarantine (restart.go)
+	slow   uint64     // time gap of the slowest column of the first rows; not part of the state
 	wanted int        // rows that a first model takes, or any, where a set ended before it had one; 0: none did
 }
 
@@ -71,6 +72,7 @@ func (l *warmup) warmUp(b pool.Batch, s Step) (Step, error) {
 	}
 	if l.cfg.WarmupRows == lca.Auto {
 		l.reviseGap(*w)
+		l.slow = l.slowestOfWarmup()
 	}
 	want := l.warmupWanted()
 	if w.Len() < want {
@@ -86,7 +88,7 @@ func (l *warmup) warmUp(b pool.Batch, s Step) (Step, error) {
 	}
 	s.Gated += w.Len() - len(kept)
 	l.counts.Gated += uint64(s.Gated)
-	l.warm = pool.Batch{}
+	l.warm, l.slow = pool.Batch{}, 0
 	return l.initialise(first, s)
 }
 
@@ -248,7 +250,7 @@ func (l *Learner) Waiting() (w Waiting, waits bool) {
 	if l.wanted > 0 { // the set has ended
 		w.Wanted = l.wanted
 	} else if w.Wanted > l.cfg.warmupRows() {
-		w.Gap = l.slowestOfWarmup()
+		w.Gap = l.slow
 	}
 	w.Constant = w.Rows >= w.Wanted // warmUp has tried
 	return w, true
@@ -259,20 +261,15 @@ func (l *Learner) Waiting() (w Waiting, waits bool) {
 func (l *warmup) warmupWanted() int {
 	want := l.cfg.warmupRows()
 	if l.cfg.WarmupRows == lca.Auto {
-		want = timegap.Stretched(want, l.slowestOfWarmup(), l.cfg.Neighbours)
+		want = timegap.Stretched(want, l.slow, l.cfg.Neighbours)
 	}
 	return want
 }
 
-// slowestOfWarmup returns the time gap of the slowest column of the rows collected. A finite set that has no gap may be sorted.
+// slowestOfWarmup returns the time gap of the slowest column of the rows collected, as they were measured last. A finite set that has no gap may be sorted.
 func (l *warmup) slowestOfWarmup() uint64 {
 	if l.cfg.Finite && l.gap == 0 {
 		return 0
 	}
-	by := new(timegap.Autocorrelation) // Waiting is asked of a learner without working memory too
-	if l.space != nil {
-		by = &l.dependence
-	}
-	by.Measure(l.warm, l.cfg.Dim)
-	return by.Slowest(l.cfg.Neighbours)
+	return l.dependence.Slowest(l.cfg.Neighbours)
 }

@@ -122,7 +122,7 @@ func Scatter[T Float](sum, upper []float64, s *Scratch[T], x []T, rows int, c []
 			panel := s.centred[k*foldRows:]
 			s.f.centrePanel(panel, x[first*dim+k:], dim, c[k:end], depth)
 			s.addSums(sum[k:end], panel, width, depth)
-			s.products(w, 0, k/width, dim, s.centred, foldRows, 0, panel, depth, s.f.addTo)
+			s.products(w, s.cov[k*padded:], 0, k/width, dim, s.centred, foldRows, 0, panel, depth, s.f.addTo)
 		}
 	}
 	s.storeUpper(upper, dim)

@@ -505,39 +505,34 @@ func (s *Scratch[T]) covariancePanel(w *workspace[T], item int) {
 	w.tile = grow(w.tile, width*width)
 	clear(w.tile) // a half panel that the product leaves out is added as zeros
 	w.scaled = grow(w.scaled, foldRows*width)
-	first := 0 // panel of rows
+	first, at := 0, c*width*panels*width // panel of rows
 	if s.ex.Diagonal {
-		first = c
-		clear(s.cov[c*width*width:][:width*width])
-	} else {
-		clear(s.cov[c*width*panels*width:][:(c+1)*width*width])
+		first, at = c, c*width*width
 	}
+	to := s.cov[at:]
+	clear(to[:(c+1-first)*width*width])
 	for k := 0; k < s.points; k += foldRows {
 		depth := min(foldRows, s.points-k)
 		s.f.scale(w.scaled, s.coords[c*width*s.points+k*width:], s.weightT[k:][:depth])
-		s.products(w, first, c, p.dim, s.coords, s.points, k, w.scaled, depth, s.f.addTo)
+		s.products(w, to, first, c, p.dim, s.coords, s.points, k, w.scaled, depth, s.f.addTo)
 	}
 	for i := 0; i < s.rows; i += foldRows {
 		depth := min(foldRows, s.rows-i)
-		at := c*width*s.rows + i*width
-		s.products(w, first, c, p.dim, s.residual, s.rows, i, s.residual[at:], depth, s.f.addTo)
-		s.products(w, first, c, p.dim, s.mean, s.rows, i, s.mean[at:], depth, s.f.subFrom)
+		at = c*width*s.rows + i*width
+		s.products(w, to, first, c, p.dim, s.residual, s.rows, i, s.residual[at:], depth, s.f.addTo)
+		s.products(w, to, first, c, p.dim, s.mean, s.rows, i, s.mean[at:], depth, s.f.subFrom)
 	}
 }
 
 // products computes depth terms of aᵀb for panel c of a covariance of dim columns and the panels of a from top to c, and adds them to
-// the panel, or subtracts them, by fold. a is panels of n rows, of which it uses those from first on. Of a diagonal there is no more than the panel's own block.
-func (s *Scratch[T]) products(w *workspace[T], top, c, dim int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
+// cov, or subtracts them, by fold. a is panels of n rows, of which it uses those from first on.
+func (s *Scratch[T]) products(w *workspace[T], cov []float64, top, c, dim int, a []T, n, first int, b []T, depth int, fold func([]float64, []T)) {
 	width := panelWidth[T]()
 	cols := min(width, dim-c*width)
-	at := c * width * ceil(dim, width)
-	if s.ex.Diagonal {
-		at = 0
-	}
 	for r := top; r <= c; r++ {
 		rows := min(width, dim-r*width)
 		s.f.tile(w.tile, width, s.zero, 0, a[r*width*n+first*width:], 1, width, b, width, depth, rows, cols)
-		fold(s.cov[at+r*width*width:][:rows*width], w.tile)
+		fold(cov[(r-top)*width*width:][:rows*width], w.tile)
 	}
 }
 
