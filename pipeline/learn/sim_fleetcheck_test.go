@@ -92,7 +92,7 @@ func TestFleetSimulationFindsMistakes(t *testing.T) {
 		name, breaks string
 		first        uint64
 	}{
-		{"keyed: the index forgets retired models", `version \d+ after`, 123},
+		{"keyed: the index forgets retired models", `version \d+ after`, 137},
 		{"keyed: the index forgets what is learnt", `has another state|came twice|is not that of|want`, 35},
 		{"keyed: the index forgets last rows", `is not that of|retired`, 1},
 		{"keyed: the index forgets cuts", `is not that of|retired|has another state`, 58},
