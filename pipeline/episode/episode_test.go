@@ -2,10 +2,13 @@ package episode
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lca-stream/lca-stream/lca/recent"
 )
 
 var begin = time.Date(2026, 5, 3, 10, 0, 0, 0, time.UTC)
@@ -34,8 +37,76 @@ func TestOpenAndClosed(t *testing.T) {
 	if !slices.Equal(said, []string{Opened, Closed}) || !slices.Equal(at, []int{10, 44}) {
 		t.Errorf("%v at %v", said, at)
 	}
-	if o.Watch.Open || o.From.Offset != 10 || o.To.Offset != 14 || o.Rows != 5 || o.Over != 2 || o.Peak.Score != 8 || o.Peak.Offset != 12 || *o.Peak.P != math.Exp(-8) {
+	if o.Watch.Open || o.From.Offset != 10 || o.To.Offset != 12 || o.Rows != 3 || o.Over != 2 || o.Peak.Score != 8 || o.Peak.Offset != 12 || *o.Peak.P != math.Exp(-8) {
 		t.Errorf("%+v", o)
+	}
+}
+
+// Its last unusual row is none in which means alone remember the fault: their scores fade faster than those of rows that are unusual.
+func TestLastUnusualRow(t *testing.T) {
+	fall := func(from, to, by float64) (scores []float64) {
+		for s := from; s > to; s -= by {
+			scores = append(scores, s)
+		}
+		return scores
+	}
+	for name, c := range map[string]struct {
+		scores []float64
+		last   int64
+	}{
+		"a step":                  {slices.Concat(slices.Repeat([]float64{6}, 100), fall(6, 2, 0.04)), 99 + 1},
+		"that gets less":          {slices.Concat(fall(7, 5, 0.01), fall(4.96, 2, 0.04)), 200},
+		"that goes on less":       {slices.Concat(slices.Repeat([]float64{6}, 100), fall(6, 3, 0.04), slices.Repeat([]float64{3}, 200), fall(2.96, 2, 0.04)), 374},
+		"another one behind it":   {slices.Concat(slices.Repeat([]float64{6}, 100), fall(6, 3, 0.04), []float64{5.5, 5}, fall(5, 2, 0.04)), 175},
+		"rows that are one alone": {[]float64{6}, 0},
+	} {
+		var o Open
+		said, _ := run(&o, 0, slices.Concat(c.scores, quiet(40))...)
+		if !slices.Equal(said[:1], []string{Opened}) || o.Watch.Open || o.To.Offset != c.last {
+			t.Errorf("%s: %v, the last unusual row is %d, want %d", name, said, o.To.Offset, c.last)
+		}
+	}
+}
+
+// As learnt from rows: of faults of whatever height and kind, the last row is told to some rows.
+func TestLastRowOfAFault(t *testing.T) {
+	const d, before, behind = 8, 8000, 500
+	for name, fault := range map[string]func(v, last float64) float64{
+		"4 sd higher":        func(v, _ float64) float64 { return v + 4 },
+		"50 sd higher":       func(v, _ float64) float64 { return v + 50 },
+		"five times as wide": func(v, _ float64) float64 { return 5 * v },
+		"frozen":             func(_, last float64) float64 { return last },
+	} {
+		for _, rows := range []int{80, 300} {
+			rng := rand.New(rand.NewPCG(1, uint64(rows)))
+			var o Open
+			var s, of recent.Series
+			l, c := recent.NewLearner(d), recent.Scorer{}
+			row, score, frozen := make([]float64, d), make([]float64, 1), 0.
+			for i := range before + rows + behind {
+				for k := range row {
+					row[k] = rng.NormFloat64()
+				}
+				switch {
+				case i < before:
+					frozen = row[2]
+					l.Learn(row, []*recent.Series{&s})
+					of = s.Clone()
+					continue
+				case i < before+rows:
+					row[2] = fault(row[2], frozen)
+				}
+				e := l.Evaluator()
+				c.Score(e, score, row, []*recent.Series{&of})
+				height, young := e.Tail.Level(1. / 20_000)
+				if o.Step(Place{Offset: int64(i)}, score[0], math.NaN(), Level{height, e.Usual(), young}) == Closed {
+					break
+				}
+			}
+			if late := o.To.Offset - int64(before+rows-1); o.Peak.Score == 0 || late < -20 || late > 20 {
+				t.Errorf("%s for %d rows: told up to %d rows behind its end", name, rows, late)
+			}
+		}
 	}
 }
 

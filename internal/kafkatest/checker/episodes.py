@@ -24,6 +24,7 @@ UPDATED, DAILY = (MINUTE, 1000), (DAY, 100_000)  # between two records of an epi
 MOST_ELAPSED = (1 << 62) // MILLISECOND * MILLISECOND
 SETTLED = 30  # rows after which it is told again, and when it has become twice as long
 MOVED = 10  # … that another column has changed most
+FADES = 0.015  # score in a row, at most, while rows are unusual: what falls faster is of means that fade
 TOLERANCE = 1e-9  # of a level
 
 # What is not percent-encoded in the id of a model, or of a series.
@@ -104,6 +105,7 @@ class Episode:
         self.peak = None
         self.flags = collections.deque(maxlen=WINDOW)  # which of the rows after the first were usual
         self.above, self.told = False, 0
+        self.crest, self.end = 0, (place, 1, 0)  # where it ends if its rows are usual from now on
         self.stamps, self.steps, self.elapsed, self.since, self.since_rows = Stamps(), 0, 0, 0, 0
         self.cause, self.causes = None, []
 
@@ -120,12 +122,16 @@ class Episode:
         passes = score > height and not self.above
         self.above = score > height
         self.over += self.above
+        self.crest -= FADES
+        if self.seen == 1 or not usual and score >= self.crest:
+            self.crest, self.end = score, (place, self.seen, self.over)
         self.since_rows += 1
         if place[2] is not None:
             passed = self.stamps.next(place[2], self.elapsed // max(1, self.steps))
             self.elapsed, self.since, self.steps = self.elapsed + passed, self.since + passed, self.steps + (passed > 0)
         ends = list(self.flags)[-QUIET:]
         if len(ends) == QUIET and all(ends) or sum(self.flags) > WINDOW // 2:
+            self.last, self.rows, self.over = self.end
             return "closed"
         if self.seen > 1:
             first = self.seen > max(SETTLED, 2 * self.told) and not usual and self.after((UPDATED[0], SETTLED))

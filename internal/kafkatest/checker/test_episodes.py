@@ -120,12 +120,14 @@ def told(rows, name, key, moved=()):
             if closes or j == 0 or (r["score"] > r["level"] and not before or soon or other) and r["time"] - said >= 60_000:
                 updated = j and j + 1
                 peak = max(so_far, key=lambda s: s["score"])
-                to = max((k for k, s in enumerate(so_far) if s["score"] > first["usual"] or k == 0))
+                high = lambda k: k == 0 or so_far[k]["score"] > first["usual"]
+                fades = lambda k: any(so_far[k]["score"] < so_far[i]["score"] - 0.015 * (k - i) - 1e-12 for i in range(k))
+                to = max(k for k in range(len(so_far)) if high(k) and not (closes and fades(k)))
                 place = lambda s: {"offset": s["offset"], "row": s["row"], "time": time_of(s["time"])}
                 records.append({
                     "schema": 1, "type": "episode_" + ("closed" if closes else "updated" if j else "opened"), "id": id, "seq": seq, "reason": "usual" if closes else None,
                     "group": "g", "topic": "in", "partition": first["partition"], "series": name, "model_id": "m", "version": r["version"], "time": time_of(r["time"]),
-                    "from": place(first), "to": place(own[to]), "rows": to + 1, "rows_over": sum(s["score"] > s["level"] for s in so_far),
+                    "from": place(first), "to": place(own[to]), "rows": to + 1, "rows_over": sum(s["score"] > s["level"] for s in (so_far[: to + 1] if closes else so_far)),
                     "peak": {"score": peak["score"], "p": peak["p"], "offset": peak["offset"], "row": peak["row"]},
                     "level": first["level"], "budget": first["budget"], "young": first["young"], "message": "a sentence"})
                 said, said_at, seq = r["time"], j, seq + 1
