@@ -44,8 +44,8 @@ GALLERY := asd1:8000 jump2-0:5760 msl-D-16:1451 smap-A-1:2880 tep01:500
 gallery: build
 	cd docs/gallery && for one in $(GALLERY); do ../../bin/lca-stream backtest $${one%:*}.arrow --labels label --time= --key= --until $${one#*:} || exit 1; done
 
-# What takes long is shorter in make test (go test -short): a tenth of the simulations and of the fuzzing, a part of the rows of long streams, one line of
-# Kafka and one test on 3.8.0. CHECKED are tests that need another one, three nodes, or another build. make check runs all of it.
+# What takes long is shorter in make test (go test -short): a tenth of the simulations and of the fuzzing, a part of the rows of long streams and of the
+# cases of a learner, kill -9 of programs with a model for each key alone, one line of Kafka and one test on 3.8.0. CHECKED are tests that need another one, three nodes, or another build. make check runs all of it.
 SHORT   := -short
 CHECKED := TestOffsetsThatTheBrokerForgets|TestKafka38|TestThreeNodes|TestPartitionsWithoutLeader|TestBinaryOfTheImage
 SKIP    := -skip '^($(CHECKED))$$'

@@ -64,7 +64,7 @@ func TestFrozenInPartitions(t *testing.T) {
 // TestFrozenFromAnyRow holds that no regime begins with a feed that has frozen, from whatever row of a minibatch on.
 func TestFrozenFromAnyRow(t *testing.T) {
 	for _, d := range some(1, 8, 3) {
-		for from := 1; from < 100; from += 49 {
+		for _, from := range some(2, 1, 99, 50) {
 			m := newMachine(t, uint64(from), d, .3, func(c *Config) { c.Neighbours = 1000 })
 			m.learn(6000+from, m.next)
 			if learnt, alarms := m.learn(3000, m.at(m.next(), 0)); learnt > m.l.cfg.Minibatch || slices.Contains(alarms, AlarmDrift) {
@@ -76,7 +76,7 @@ func TestFrozenFromAnyRow(t *testing.T) {
 
 // TestFrozenInLargeMinibatches holds the same where two minibatches are all that a change must last for.
 func TestFrozenInLargeMinibatches(t *testing.T) {
-	for _, from := range []int{150, 250} {
+	for _, from := range some(1, 150, 250) {
 		m := newMachine(t, 5, 6, .3, func(c *Config) { c.Neighbours, c.Minibatch = 1000, 500 })
 		m.learn(6000+from, m.next)
 		if learnt, alarms := m.learn(4000, m.at(m.next(), 0)); learnt > m.l.cfg.Minibatch || slices.Contains(alarms, AlarmDrift) {

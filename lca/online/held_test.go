@@ -72,7 +72,7 @@ func TestHeldRows(t *testing.T) {
 // by the gate and by the model, which goes on to refuse what is as far away.
 func TestEqualRows(t *testing.T) {
 	const d, b, minibatches, since, share = 6, 100, 100, 30, 4
-	for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
+	for _, preset := range some(1, lca.PresetDensity, lca.PresetMetric) {
 		t.Run(preset.String(), func(t *testing.T) {
 			s := newSeasons(t, func(c *Config) { c.Preset, c.Neighbours, c.Minibatch = preset, 1000, b })
 			off := []float64{-30, 40, 25, -20, 30, 45}
@@ -265,7 +265,7 @@ func TestOpenedGateHidesNoChange(t *testing.T) {
 // alarm of a change: they stay refused, and one alarm says so.
 func TestSentinel(t *testing.T) {
 	const d, b, share, minibatches = 6, 100, 4, 130
-	for _, preset := range []lca.Preset{lca.PresetDensity, lca.PresetMetric} {
+	for _, preset := range some(1, lca.PresetDensity, lca.PresetMetric) {
 		t.Run(preset.String(), func(t *testing.T) {
 			config := policies(d)
 			config.Preset, config.Neighbours = preset, 1000

@@ -14,7 +14,7 @@ import (
 // has replaced returns as soon; a row now and then is nothing but refused. A learner that is restored has the same state.
 func TestOldLevelWithDriftOff(t *testing.T) {
 	for _, gate := range some[float64](1, lca.Auto, 20) {
-		for _, minibatch := range []int{100, 1} {
+		for _, minibatch := range some(1, 100, 1) {
 			t.Run(fmt.Sprint(gate, minibatch), func(t *testing.T) {
 				seed, rise := uint64(1), 20_000
 				if minibatch == 1 { // which is slow
@@ -130,7 +130,7 @@ func TestQuietRestWithDriftOff(t *testing.T) {
 
 // TestStuckAfterHolding holds that a column which holds each value for half of a minibatch is stuck if it holds one much longer, with Drift off as well.
 func TestStuckAfterHolding(t *testing.T) {
-	for _, c := range []struct{ minibatch, hold int }{{100, 50}, {20, 12}} {
+	for _, c := range some(1, []struct{ minibatch, hold int }{{100, 50}, {20, 12}}...) {
 		m := newMachine(t, 1, 6, .8, func(f *Config) { f.Neighbours, f.Minibatch, f.Drift = 1000, c.minibatch, false })
 		left, value := 0, 0.0
 		held := func() []float64 {
