@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -232,6 +233,22 @@ func TestCSVBad(t *testing.T) {
 		}
 		if err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v does not say %q", text, err, says)
+		}
+	}
+}
+
+// Numbers are times by their size.
+func TestEpoch(t *testing.T) {
+	at, _ := ParseTime("2026-05-03T10:14:00.5Z")
+	want := at.UnixMicro()
+	for _, v := range []float64{1777803240.5, 1777803240.5e3, 1777803240.5e6, 1777803240.5e9} {
+		if got, ok := Epoch(v); !ok || got != want {
+			t.Errorf("%v is %d, want %d", v, got, want)
+		}
+	}
+	for _, v := range []float64{math.NaN(), math.Inf(1), 1e30} {
+		if _, ok := Epoch(v); ok {
+			t.Errorf("%v is a time", v)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package format
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -230,6 +231,18 @@ func ParseTime(text string) (time.Time, bool) {
 		}
 	}
 	return time.Time{}, false
+}
+
+// Epoch reads a time since 1970 in seconds, milliseconds, microseconds or nanoseconds, by its size: each unit from the year 1973 of the next one on. It returns
+// microseconds; false: they overflow.
+func Epoch(v float64) (micros int64, ok bool) {
+	const least = 1e11 // of milliseconds
+	unit := 1e6
+	for v := math.Abs(v); v >= least && unit > 1e-3; v /= 1e3 {
+		unit /= 1e3
+	}
+	v *= unit
+	return int64(v), math.Abs(v) < float64(math.MaxInt64/int64(time.Microsecond))
 }
 
 // slashedDates are the dates of a column such as 3/4/2026 or 03-04-2026, of which month and day may come first: the values tell which. Where both are dates

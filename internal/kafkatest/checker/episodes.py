@@ -37,13 +37,15 @@ def encoded(key):
 
 
 class Budget:
-    """False episodes in a time or in rows: 1/day, 1/2000 rows."""
+    """False episodes in a time or in rows: 1/day, 1/30 days, 1/2000 rows."""
 
     def __init__(self, text, shares):
         number, per = text.split("/")
         self.text, self.shares, self.number = text, shares, int(number)
-        self.per = {"hour": DAY / 24, "day": DAY, "week": 7 * DAY}.get(per)
-        self.rows = None if self.per else int(per.removesuffix(" rows"))
+        many, unit = per.split(" ") if " " in per else ("1", per)
+        unit = {"hour": DAY / 24, "day": DAY, "week": 7 * DAY}.get(unit.removesuffix("s"))
+        self.per = unit and int(many) * unit
+        self.rows = None if unit else int(many)
 
     def rate(self, clock):
         """Per row of a partition; 0: it is not known."""

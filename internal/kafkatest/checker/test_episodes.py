@@ -428,7 +428,7 @@ class Clock(unittest.TestCase):
         clock = episodes.RowClock()
         self.assertEqual((episodes.Budget("1/day", 2).rate(clock), episodes.Budget("3/2000 rows", 2).rate(clock)), (0, 0.0015))
         clock.rows, clock.time = 1000, 3600 * 10**9
-        for text, want in (("24/day", 1 / 2000), ("2/hour", 1 / 1000), ("84/week", 1 / 4000)):
+        for text, want in (("24/day", 1 / 2000), ("2/hour", 1 / 1000), ("84/week", 1 / 4000), ("720/30 days", 1 / 2000), ("144/72 hours", 1 / 1000)):
             self.assertAlmostEqual(episodes.Budget(text, 2).rate(clock), want, 12)
 
 

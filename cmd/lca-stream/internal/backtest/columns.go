@@ -198,15 +198,15 @@ func momentOf(col arrow.Array) (func(i int) (int64, bool), error) {
 	case *array.LargeString:
 		return func(i int) (int64, bool) { return microsOf(col.Value(i)) }, nil
 	case *array.Int64:
-		return func(i int) (int64, bool) { return epoch(float64(col.Value(i))) }, nil
+		return func(i int) (int64, bool) { return format.Epoch(float64(col.Value(i))) }, nil
 	case *array.Int32:
-		return func(i int) (int64, bool) { return epoch(float64(col.Value(i))) }, nil
+		return func(i int) (int64, bool) { return format.Epoch(float64(col.Value(i))) }, nil
 	case *array.Uint64:
-		return func(i int) (int64, bool) { return epoch(float64(col.Value(i))) }, nil
+		return func(i int) (int64, bool) { return format.Epoch(float64(col.Value(i))) }, nil
 	case *array.Uint32:
-		return func(i int) (int64, bool) { return epoch(float64(col.Value(i))) }, nil
+		return func(i int) (int64, bool) { return format.Epoch(float64(col.Value(i))) }, nil
 	case *array.Float64:
-		return func(i int) (int64, bool) { return epoch(col.Value(i)) }, nil
+		return func(i int) (int64, bool) { return format.Epoch(col.Value(i)) }, nil
 	}
 	return nil, fmt.Errorf("is %s; want a time, a date, text or numbers", col.DataType())
 }
@@ -214,15 +214,4 @@ func momentOf(col arrow.Array) (func(i int) (int64, bool), error) {
 func microsOf(text string) (int64, bool) {
 	at, ok := format.ParseTime(text)
 	return at.UnixMicro(), ok
-}
-
-// epoch is a time since 1970 in seconds, milliseconds, microseconds or nanoseconds, by its size: each unit from the year 1973 of the next one on.
-func epoch(v float64) (int64, bool) {
-	const least = 1e11 // of milliseconds
-	unit := 1e6
-	for v := math.Abs(v); v >= least && unit > 1e-3; v /= 1e3 {
-		unit /= 1e3
-	}
-	micros := v * unit
-	return int64(micros), math.Abs(micros) < float64(math.MaxInt64/int64(time.Microsecond))
 }

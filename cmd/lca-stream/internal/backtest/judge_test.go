@@ -110,21 +110,6 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// Numbers are times by their size.
-func TestEpoch(t *testing.T) {
-	want, _ := microsOf("2026-05-03T10:14:00.5Z")
-	for _, v := range []float64{1777803240.5, 1777803240.5e3, 1777803240.5e6, 1777803240.5e9} {
-		if got, ok := epoch(v); !ok || got != want {
-			t.Errorf("%v is %d, want %d", v, got, want)
-		}
-	}
-	for _, v := range []float64{math.NaN(), math.Inf(1), 1e30} {
-		if _, ok := epoch(v); ok {
-			t.Errorf("%v is a time", v)
-		}
-	}
-}
-
 // A time that cannot be counted in microseconds is none, and no other one.
 func TestTimesBeyondCounting(t *testing.T) {
 	for at, want := range map[int64]bool{0: true, 253402300799: true, -62135596800: true, math.MaxInt64: false, math.MinInt64: false, 1 << 60: false} {

@@ -84,12 +84,9 @@ func (s *spans) add(m *source.Message) {
 // timeIn reads a time, or a number since 1970 in the unit in which it is of our days; in s.
 func timeIn(text string) (float64, bool) {
 	if x, err := strconv.ParseFloat(text, 64); err == nil {
-		for _, unit := range []float64{1, 1e3, 1e6, 1e9} {
-			if s := x / unit; s >= 1e8 && s < 1e10 { // 1973 … 2286
-				return s, true
-			}
-		}
-		return 0, false
+		micros, ok := format.Epoch(x)
+		at := float64(micros) / 1e6
+		return at, ok && at >= 1e8 && at < 1e10 // 1973 … 2286
 	}
 	if at, ok := format.ParseTime(text); ok {
 		return float64(at.UnixMicro()) / 1e6, true
