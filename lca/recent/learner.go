@@ -222,10 +222,9 @@ func (l *Learner) judge(series []*Series) {
 			far = share > heldFar && l.holding() && (l.settled || !l.normal)
 			strange := l.settled && series[i].hold.Open && series[i].run.peak+leastScore > l.left
 			leave = (far || strange) && counted && series[i].run.held(l.learnt)
-			switch r := &series[i].run; {
-			case leave:
-				l.peaks.withdraw(r)
-			case !counted || !l.clear(r):
+			if leave {
+				l.peaks.withdraw(&series[i].run)
+			} else {
 				others = append(others, score)
 			}
 		}
@@ -241,12 +240,6 @@ func (l *Learner) judge(series []*Series) {
 	keep := min(scoresMemory, max(float64(l.learnt)/scoresShare, firstEvaluator))
 	l.first.add(first, keep)
 	l.scores.add(others, keep)
-}
-
-// clear reports whether a run has got so high that hardly any of the stream's own does: one in 350. Its scores do not count from its first row on. Those of the rows before
-// it is left out would raise where runs begin, and hide the fault when it comes back.
-func (l *Learner) clear(r *run) bool {
-	return l.holding() && r.peak+leastScore > l.left+max(clearOf, (l.left-l.held)/2) && uint64(r.rows) <= l.learnt-l.learnt/4
 }
 
 // holding reports whether runs may be held.

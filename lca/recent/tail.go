@@ -23,8 +23,6 @@ const (
 	// Far rows of a run of more than heldFrom rows, and near ones of such a high one, are none that the stream makes by itself, until it has gone on for heldReach rows.
 	heldFrom  = 60
 	heldReach = peaksReach
-
-	clearOf = 0.35 // of a score, at least, above those whose rows are not learnt: where peaks are hardly unlike, quantiles of them say little
 )
 
 // Tail is what is known of the peaks of scores: how high the runs of high scores go that a stream makes by itself.
