@@ -627,3 +627,43 @@ func TestTailGoesOn(t *testing.T) {
 }
 
 func scoreOf(p peak) float64 { return p.score }
+
+// A stream of four regimes, some of which came late, is what all of them are: those that its first rows do not have would be unusual for good, if their rows were left out for good.
+func TestRegimesThatCameLater(t *testing.T) {
+	const d, n, seeds = 8, 40_000, 12
+	for seed := range uint64(seeds) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 7))
+			var levels, spreads [4][d]float64
+			for k := range d {
+				for one := range levels {
+					levels[one][k], spreads[one][k] = 4*rng.NormFloat64(), math.Exp(rng.NormFloat64()/2)
+				}
+			}
+			now := 0
+			regimes := func() []float64 {
+				if rng.IntN(400) == 0 {
+					now = rng.IntN(4)
+				}
+				row := make([]float64, d)
+				for k := range row {
+					row[k] = levels[now][k] + spreads[now][k]*rng.NormFloat64()
+				}
+				return row
+			}
+			opened, closed := episodesIn(regimes, d, n, 1./20_000)
+			inside := 0
+			for i, from := range opened {
+				to := n
+				if i < len(closed) {
+					to = closed[i]
+				}
+				inside += to - from
+			}
+			if inside > n/5 {
+				t.Errorf("%d episodes, with %d of %d rows", len(opened), inside, n)
+			}
+		})
+	}
+}
