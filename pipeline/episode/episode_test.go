@@ -1,6 +1,7 @@
 package episode
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -106,6 +107,41 @@ func TestLastRowOfAFault(t *testing.T) {
 			if late := o.To.Offset - int64(before+rows-1); o.Peak.Score == 0 || late < -20 || late > 20 {
 				t.Errorf("%s for %d rows: told up to %d rows behind its end", name, rows, late)
 			}
+		}
+	}
+}
+
+// An episode that an earlier build has kept does not say where it ends. Rows that are usual from there on end it at its last that was not.
+func TestOpenWithoutAnEnd(t *testing.T) {
+	for _, unusual := range []int{0, 1} {
+		var o, kept Open
+		run(&o, 0, 6, 6, 6, 7)
+		b, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]json.RawMessage
+		if err := json.Unmarshal(b, &fields); err != nil {
+			t.Fatal(err)
+		}
+		delete(fields, "end")
+		if b, err = json.Marshal(fields); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(b, &kept); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			score := 1.
+			if i < unusual {
+				score = 7
+			}
+			if o.Step(Place{Offset: int64(4 + i)}, score, 0.5, Level{Height: 5, Usual: 2}) != kept.Step(Place{Offset: int64(4 + i)}, score, 0.5, Level{Height: 5, Usual: 2}) {
+				t.Fatal("said at other rows")
+			}
+		}
+		if kept.Watch.Open || kept.To != o.To || kept.Rows != o.Rows || kept.Over != o.Over || kept.Rows != int64(4+unusual) {
+			t.Errorf("%d rows more: to %+v, %d rows, %d over, want %+v, %d, %d", unusual, kept.To, kept.Rows, kept.Over, o.To, o.Rows, o.Over)
 		}
 	}
 }

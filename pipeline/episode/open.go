@@ -71,6 +71,9 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 		*o = Open{Watch: o.Watch, Level: l, From: at}
 		say = Opened
 	}
+	if was && o.End.Rows == 0 { // the state of an earlier build does not say
+		o.End = end{o.To, o.Rows, o.Over, usual}
+	}
 	passes := score > l.Height && !o.Above
 	o.Above = score > l.Height
 	if o.Seen++; score > usual || !was {
