@@ -1,6 +1,7 @@
 package episode
 
 import (
+	"bytes"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -108,6 +109,40 @@ func TestLastRowOfAFault(t *testing.T) {
 				t.Errorf("%s for %d rows: told up to %d rows behind its end", name, rows, late)
 			}
 		}
+	}
+}
+
+// One that is kept as JSON behind each row says the same, and ends at the same row, as one that never was.
+func TestKeptBehindEachRow(t *testing.T) {
+	scores := slices.Concat([]float64{4, 6, 8}, slices.Repeat([]float64{6}, 50))
+	for s := 5.96; s > 2; s -= 0.04 { // means that fade
+		scores = append(scores, s)
+	}
+	scores = append(scores, quiet(40)...)
+	var o, kept Open
+	for i, score := range scores {
+		b, err := json.Marshal(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = Open{}
+		if err := json.Unmarshal(b, &kept); err != nil {
+			t.Fatal(err)
+		}
+		at, l := Place{Offset: int64(i)}, Level{Height: 5, Usual: 2}
+		if say, said := o.Step(at, score, math.Exp(-score), l), kept.Step(at, score, math.Exp(-score), l); say != said {
+			t.Fatalf("row %d: said %q, and %q of one that was kept", i, say, said)
+		}
+		is, err := json.Marshal(kept)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want, err := json.Marshal(o); err != nil || !bytes.Equal(is, want) || o.To != kept.To || o.End != kept.End {
+			t.Fatalf("row %d: %s, %+v, want %s, %+v", i, is, kept.End, want, o.End)
+		}
+	}
+	if o.Watch.Open || o.Rows == 0 {
+		t.Errorf("%+v", o)
 	}
 }
 
