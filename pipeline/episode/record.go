@@ -47,7 +47,7 @@ type Record struct {
 	Version   uint64     `json:"version"` // that the row was scored with
 	Time      *time.Time `json:"time"`    // of the row
 	From      Place      `json:"from"`
-	To        Place      `json:"to"`        // the last row that was unusual
+	To        Place      `json:"to"`        // the last row that was unusual: see end
 	Rows      int64      `json:"rows"`      // of the series, from…to
 	RowsOver  int64      `json:"rows_over"` // of them, with a score above the level of their time
 	Peak      Peak       `json:"peak"`
