@@ -12,9 +12,10 @@ HEADERS = [(k, v.encode()) for k, v in {
     "content-type": "application/json", "lca-model-id": "m", "lca-model-version": "7", "lca-source-topic": "t",
     "lca-source-partition": "0", "lca-source-offset": "5"}.items()]
 WHY = [{"feature": "t", "nats": 2.5}]
-GOOD = {"id": 3, "long": 12345678901234567, "t": 1, "note": "a", "lca": [0.1, 2], "lca_score": 1.5, "lca_p": 0.25, "lca_why": WHY, "lca_imputed": 1}
-NULL = {"id": 4, "t": 2.5, "lca": None, "lca_score": None, "lca_p": None, "lca_why": None, "lca_imputed": None}
-OURS = {"lca_score": pa.float32(), "lca_p": pa.float32(), "lca_imputed": pa.int16()}
+GOOD = {"id": 3, "long": 12345678901234567, "t": 1, "note": "a", "lca": [0.1, 2], "lca_score": 1.5, "lca_p": 0.25, "lca_why": WHY, "lca_imputed": 1,
+        "lca_recent_score": 2.5, "lca_recent_p": 0.5, "lca_episode": "m/0/a/3.0"}
+NULL = {"id": 4, "t": 2.5, "lca": None, "lca_score": None, "lca_p": None, "lca_why": None, "lca_imputed": None, "lca_recent_score": None, "lca_recent_p": None, "lca_episode": None}
+OURS = {"lca_score": pa.float32(), "lca_p": pa.float32(), "lca_imputed": pa.int16(), "lca_recent_score": pa.float32(), "lca_recent_p": pa.float32(), "lca_episode": pa.string()}
 
 
 @pytest.mark.parametrize("text", [json.dumps([GOOD, NULL]), f"{json.dumps(GOOD)}\n\n{json.dumps(NULL)}\n", "\ufeff" + json.dumps([GOOD, NULL])])
@@ -32,6 +33,7 @@ def test_messages_without_vectors():
     both = [lca_stream.rows_from_bytes(json.dumps(row).encode(), HEADERS) for row in (NULL, GOOD)]
     rows = pa.concat_tables(both, promote_options="permissive")
     assert rows["lca"].to_pylist() == [None, [pytest.approx(0.1), 2.0]] and rows["lca_why"].to_pylist() == [None, WHY]
+    assert all(one.schema.field(n).type == t for one in both for n, t in OURS.items())
 
 
 def test_messages_without_a_value():

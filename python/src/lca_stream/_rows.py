@@ -166,9 +166,11 @@ def _column(name: str, values: list, column: str) -> pa.Array:
     if name == column + "_why":
         item = pa.struct([pa.field("feature", pa.string(), nullable=False), pa.field("nats", pa.float32(), nullable=False)])
         return pa.array(values, pa.list_(pa.field("item", item, nullable=False)))
+    if name == column + "_episode":
+        return pa.array(values, pa.string())
     if name == column + "_imputed":
         return pa.array(values, pa.int16())
-    if name in (column, column + "_score", column + "_p", column + "_recent_score", column + "_recent_p", column + "_episode") or name.removeprefix(column + "_").isdigit():
+    if name in (column, column + "_score", column + "_p", column + "_recent_score", column + "_recent_p") or name.removeprefix(column + "_").isdigit():
         return pa.array(values, pa.float32())
     some = [v for v in values if v is not None]
     if some and not any(isinstance(v, bool) or not isinstance(v, int | float) for v in some):
