@@ -407,11 +407,11 @@ func TestBacktestOfCSVFilesOfAnyKind(t *testing.T) {
 // differ; a column of states is none. The configuration that the page shows says the same.
 func TestBacktestFindsWhoseRowsTheyAre(t *testing.T) {
 	t.Parallel()
-	fleet := func(key string, stacked bool, apart float64) string {
+	fleetOf := func(machines int, key string, stacked bool, apart float64) string {
 		r, at := rand.New(rand.NewPCG(8, 7)), time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
 		lines := []string{}
 		for i := range 3000 {
-			machine, turn := i%3, i/3
+			machine, turn := i%machines, i/machines
 			seconds := machine
 			if stacked {
 				machine, turn, seconds = i/1000, i%1000, 0
@@ -421,12 +421,15 @@ func TestBacktestFindsWhoseRowsTheyAre(t *testing.T) {
 		}
 		return "at," + key + ",a,b,state,seq\n" + strings.Join(lines, "")
 	}
+	fleet := func(key string, stacked bool, apart float64) string { return fleetOf(3, key, stacked, apart) }
 	for name, c := range map[string]struct{ rows, says string }{
 		"by its name":           {fleet("machine", false, 0), "series: column:machine"},
 		"by the times":          {fleet("wer", true, 0), "series: column:wer"},
 		"machines that differ":  {fleet("machine", false, 9), "by: column:machine"},
 		"stacked, that differ":  {fleet("wer", true, 9), "by: column:wer"},
 		"in turn, without name": {fleet("wer", false, 0), "topic: rows-whitened\n\nalarms:"},
+		"nine of them":          {fleetOf(9, "wer", false, 0), "series: column:wer"},
+		"nine that differ":      {fleetOf(9, "wer", false, 9), "by: column:wer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

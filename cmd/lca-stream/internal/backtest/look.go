@@ -301,10 +301,27 @@ var keyNames = map[string]bool{
 	"server": true, "serial": true, "tenant": true, "vehicle": true, "pump": true, "press": true, "turbine": true, "engine": true, "robot": true, "plant": true,
 }
 
-// keyOf returns the column that says whose row it is, by its name or by the times, which go on within its values alone; tall is the column of names where each row is
+// leastTurns is the number of values from which on a column whose values come by turns says whose row it is: days of the week do so, too.
+const leastTurns = 8
+
+// byTurns reports whether the values of a column come by turns, as those of machines do that are read one after the other: hardly one comes again before three
+// quarters of the others have come. Of values that come at random half do.
+func byTurns(distinct, rows int, value func(i int) string) bool {
+	last, early := map[string]int{}, 0
+	for i := range rows {
+		of := value(i)
+		if at, ok := last[of]; ok && 4*(i-at) < 3*distinct {
+			early++
+		}
+		last[of] = i
+	}
+	return distinct >= leastTurns && 10*early <= rows
+}
+
+// keyOf returns the column that says whose row it is, by its name, by the times, which go on within its values alone, or by its texts, which come by turns; tall is the column of names where each row is
 // one measurement. "": there is none, or several may be.
 func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, tall string, order rowOrder) string {
-	var byTime, byName []string
+	var byTime, byName, inTurn []string
 	for i, j := range judged {
 		c, col := j.Column, rec.Column(i)
 		if j.Feature || c.Name == b.flags.time || c.Name == b.flags.labels || c.Nulls > 0 || c.Distinct < 2 || c.Distinct >= mostKeys || c.Rows < rowsOfKey*c.Distinct {
@@ -321,11 +338,16 @@ func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, tall st
 			byTime = append(byTime, c.Name)
 		case c.Name == tall || len(words) > 0 && keyNames[words[len(words)-1]] || strings.HasPrefix(j.Reason, "an id"):
 			byName = append(byName, c.Name)
+		case strings.HasPrefix(j.Reason, "text") && byTurns(c.Distinct, col.Len(), col.ValueStr):
+			inTurn = append(inTurn, c.Name)
 		}
 	}
 	found, why := byTime, "times go on within each of its values"
 	if len(found) == 0 {
 		found, why = byName, "its values come again and again"
+	}
+	if len(found) == 0 {
+		found, why = inTurn, "its values come by turns"
 	}
 	switch len(found) {
 	case 0:
