@@ -32,7 +32,7 @@ type end struct {
 	At    Place   `json:"at"`
 	Rows  int64   `json:"rows"`
 	Over  int64   `json:"over"`
-	Crest float64 `json:"crest"` // the score there, less fadeRate for each row since
+	Crest float64 `json:"crest"` // the score there, or fadesFrom above what is usual, less fadeRate for each row since
 }
 
 const (
@@ -46,6 +46,8 @@ const (
 	// fadeRate is how fast scores fall in a row while rows are unusual, at most. Behind them the means of the last rows fade, and the scores with them: by .04 in a
 	// row, as T² of the slowest mean does. Without it the last unusual row of a fault of 8 standard deviations was 50 to 150 rows late, by means that remembered it.
 	fadeRate = 0.015
+	// fadesFrom is from how far above what is usual on scores are taken to fade: a fault that begins with a glitch of hundreds of standard deviations would end with it.
+	fadesFrom = 5
 	// movedRows is after how many rows it is told that another column has changed most.
 	movedRows = 10
 )
@@ -83,7 +85,7 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 		o.Over++
 	}
 	if o.End.Crest -= fadeRate; !was || score > usual && score >= o.End.Crest {
-		o.End = end{at, o.Seen, o.Over, score}
+		o.End = end{at, o.Seen, o.Over, min(score, usual+fadesFrom)}
 	}
 	if score > o.Peak.Score || !was {
 		o.Peak = Peak{Score: score, Offset: at.Offset, Row: at.Row}

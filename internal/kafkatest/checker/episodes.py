@@ -25,6 +25,7 @@ MOST_ELAPSED = (1 << 62) // MILLISECOND * MILLISECOND
 SETTLED = 30  # rows after which it is told again, and when it has become twice as long
 MOVED = 10  # … that another column has changed most
 FADES = 0.015  # score in a row, at most, while rows are unusual: what falls faster is of means that fade
+HIGH = 5  # scores so far above what is usual do not fade
 TOLERANCE = 1e-9  # of a level
 
 # What is not percent-encoded in the id of a model, or of a series.
@@ -126,7 +127,7 @@ class Episode:
         self.over += self.above
         self.crest -= FADES
         if self.seen == 1 or not usual and score >= self.crest:
-            self.crest, self.end = score, (place, self.seen, self.over)
+            self.crest, self.end = min(score, self.usual + HIGH), (place, self.seen, self.over)
         self.since_rows += 1
         if place[2] is not None:
             passed = self.stamps.next(place[2], self.elapsed // max(1, self.steps))

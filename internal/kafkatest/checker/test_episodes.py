@@ -121,7 +121,7 @@ def told(rows, name, key, moved=()):
                 updated = j and j + 1
                 peak = max(so_far, key=lambda s: s["score"])
                 high = lambda k: k == 0 or so_far[k]["score"] > first["usual"]
-                fades = lambda k: any(so_far[k]["score"] < so_far[i]["score"] - 0.015 * (k - i) - 1e-12 for i in range(k))
+                fades = lambda k: any(so_far[k]["score"] < min(so_far[i]["score"], first["usual"] + 5) - 0.015 * (k - i) - 1e-12 for i in range(k))
                 to = max(k for k in range(len(so_far)) if high(k) and not (closes and fades(k)))
                 place = lambda s: {"offset": s["offset"], "row": s["row"], "time": time_of(s["time"])}
                 records.append({
