@@ -43,10 +43,11 @@ const (
 	// settledRows is after how many rows it is told again what has changed: the first row says little of that. Then it is told when it has become twice as
 	// long, so that its last record is never far behind, and they are few.
 	settledRows = 30
-	// fadeRate is how fast scores fall in a row while rows are unusual, at most. Behind them the means of the last rows fade, and the scores with them: by .04 in a
-	// row, as T² of the slowest mean does. Without it the last unusual row of a fault of 8 standard deviations was 50 to 150 rows late, by means that remembered it.
+	// fadeRate is the largest fall of the score from row to row for which a row still counts as unusual. When a fault ends, the means of the last rows forget it, and
+	// the score falls faster: by about .04, as the slowest mean does. Without this rule an episode ended 50 to 150 rows after a fault of 8 standard deviations.
 	fadeRate = 0.015
-	// fadesFrom is from how far above what is usual on scores are taken to fade: a fault that begins with a glitch of hundreds of standard deviations would end with it.
+	// fadesFrom is the height above the usual score from which on each row counts as unusual. Otherwise an episode that begins with a glitch of hundreds of standard
+	// deviations would end with the glitch.
 	fadesFrom = 5
 	// movedRows is after how many rows it is told that another column has changed most.
 	movedRows = 10

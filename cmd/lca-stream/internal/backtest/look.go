@@ -307,6 +307,9 @@ const leastTurns = 8
 // byTurns reports whether the values of a column come by turns, as those of machines do that are read one after the other: hardly one comes again before three
 // quarters of the others have come. Of values that come at random half do.
 func byTurns(distinct, rows int, value func(i int) string) bool {
+	if distinct < leastTurns {
+		return false
+	}
 	last, early := map[string]int{}, 0
 	for i := range rows {
 		of := value(i)
@@ -315,11 +318,11 @@ func byTurns(distinct, rows int, value func(i int) string) bool {
 		}
 		last[of] = i
 	}
-	return distinct >= leastTurns && 10*early <= rows
+	return 10*early <= rows
 }
 
-// keyOf returns the column that says whose row it is, by its name, by the times, which go on within its values alone, or by its texts, which come by turns; tall is the column of names where each row is
-// one measurement. "": there is none, or several may be.
+// keyOf returns the column that says whose row it is: by the times, which go on within its values alone, by its name, or by its texts, which come by turns.
+// tall is the column of names where each row is one measurement. "": there is none, or several may be.
 func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, tall string, order rowOrder) string {
 	var byTime, byName, inTurn []string
 	for i, j := range judged {

@@ -3,10 +3,11 @@ package backtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
-// Machines that are read one after the other take turns, whatever their order and if some are now and then not there; what comes at random does not, nor do a few values, as days of the week.
+// Machines that are read one after the other take turns, in any order, even if some readings are missing. Random values do not, nor do fewer than eight, as days of the week.
 func TestByTurns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	turns := func(machines int, there float64, shuffled bool) (all []string) {
@@ -42,7 +43,7 @@ func TestByTurns(t *testing.T) {
 		"one value in another":  {turns(2, 1, false), 2, false},
 		"products, at random":   {random(30), 30, false},
 		"of a few, at random":   {random(8), 8, false},
-		"one after the other":   {append(repeat("a", 1500), repeat("b", 1500)...), 2, false},
+		"one after the other":   {append(slices.Repeat([]string{"a"}, 1500), slices.Repeat([]string{"b"}, 1500)...), 2, false},
 		"half of it in turn":    {append(turns(30, 1, false)[:1500], random(30)[:1500]...), 30, false},
 		"states that last long": {states(rng, 12), 12, false},
 	} {
@@ -52,16 +53,9 @@ func TestByTurns(t *testing.T) {
 	}
 }
 
-func repeat(value string, n int) (all []string) {
-	for range n {
-		all = append(all, value)
-	}
-	return all
-}
-
 func states(rng *rand.Rand, n int) (all []string) {
 	for len(all) < 3000 {
-		all = append(all, repeat(fmt.Sprint("s", rng.IntN(n)), 1+rng.IntN(100))...)
+		all = append(all, slices.Repeat([]string{fmt.Sprint("s", rng.IntN(n))}, 1+rng.IntN(100))...)
 	}
 	return all
 }
