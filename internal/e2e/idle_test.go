@@ -27,6 +27,7 @@ func TestIdleWorkersNoticeThatTheyAreFenced(t *testing.T) {
 			s.await("silent.learn", 2000, learn)
 			transform := s.program("transform")
 			s.await("silent", 2000, learn, transform)
+			s.grow(1000, learn)
 			other := filepath.Join(s.dir, "other.arrows")
 			s.command("replay", "--from", "0=500", "--output", other)
 			model := filepath.Join(s.dir, "model.arrows")
