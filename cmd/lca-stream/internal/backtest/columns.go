@@ -152,7 +152,7 @@ func momentsOf(col arrow.Array, name string) ([]moment, error) {
 
 // ofDay reads a time of day.
 func ofDay(text string) (micros int64, ok bool) {
-	for _, layout := range []string{time.TimeOnly, "15:04", "15.04.05", "3:04:05 PM", "3:04 PM"} {
+	for _, layout := range []string{time.TimeOnly, "15:04", "15.04.05", "3:04:05 PM", "3:04 PM", "3 PM"} {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at.Sub(at.Truncate(24 * time.Hour)).Microseconds(), true
 		}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Machines that are read one after the other take turns, in any order, even if some readings are missing. Random values do not, nor do fewer than eight, as days of the week.
+// Machines that are read in rounds take turns, each round in any order, even if some readings are missing. Random values do not, nor do fewer than eight, as days of the week.
 func TestByTurns(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	turns := func(machines int, there float64, shuffled bool) (all []string) {
@@ -18,6 +18,16 @@ func TestByTurns(t *testing.T) {
 			}
 			for _, one := range order {
 				if rng.Float64() < there {
+					all = append(all, fmt.Sprint("m", one))
+				}
+			}
+		}
+		return all
+	}
+	rounds := func(machines int) (all []string) {
+		for len(all) < 3000 {
+			for _, one := range rng.Perm(machines) {
+				if rng.Float64() < 0.9 {
 					all = append(all, fmt.Sprint("m", one))
 				}
 			}
@@ -38,6 +48,7 @@ func TestByTurns(t *testing.T) {
 		"in turn":               {turns(30, 1, false), 30, true},
 		"two change places":     {turns(30, 1, true), 30, true},
 		"some are not there":    {turns(30, 0.9, false), 30, true},
+		"each round its own":    {rounds(30), 30, true},
 		"as few as may be":      {turns(leastTurns, 1, false), leastTurns, true},
 		"days of the week":      {turns(7, 1, false), 7, false},
 		"one value in another":  {turns(2, 1, false), 2, false},
