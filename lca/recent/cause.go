@@ -316,7 +316,7 @@ func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64) Change {
 	if c.onset(k) == unknown {
 		one.Onset = 0
 	}
-	one.Now = one.Before + a.mean[k]
+	one.Now = e.uncut(k, one.Before+a.mean[k])
 	typical := e.Charts.Mean[2*e.Dim+k]
 	if a.noise[k] < quiet && typical > leastNoise*e.Scale[k] {
 		if below := (1 - a.noise[k]) * typical / (e.Scale[k] * e.deviationOf(k)); below > steady {

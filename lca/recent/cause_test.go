@@ -93,6 +93,20 @@ func TestCauseOfMadeFaults(t *testing.T) {
 	}
 }
 
+// What a column is now is told as it is, however far: a sensor that fails gives what stands for no value.
+func TestCauseFarAway(t *testing.T) {
+	const guilty, begins, opens = 3, 300, 306
+	for _, now := range []float64{-9999, 700, 1e12} {
+		e, x := plant(1, begins, 500, func(row, _ []float64, _ *rand.Rand) { row[guilty] = now })
+		_, cause := accounted(t, e, x, opens, func() int { return 25 })
+		for name, got := range map[string]Change{"now": cause.Now(e, 1)[0], "all": cause.Ranked(e, 1)[0]} {
+			if got.Column != guilty || math.Abs(got.Now-now) > 0.01*math.Abs(now) {
+				t.Errorf("%s: %+v, want %g", name, got, now)
+			}
+		}
+	}
+}
+
 // In an episode in which another column changes and the first is as it was, the other is told for the third row in which it is first, and then no more;
 // of the whole episode the first has changed most.
 func TestCausesOfTheLastRows(t *testing.T) {

@@ -63,7 +63,7 @@
 //	shift    x′−before
 //	strange  (P u)²/P_kk, with u = (x′−before)/s and P the inverse of the covariance of x′; for the first row both are of m₁
 //
-// Columns that have changed most come first, by 1.5 log(1 + noise) + log(1 + √square/s). Now is before + shift: a version that comes
+// Columns that have changed most come first, by 1.5 log(1 + noise) + log(1 + √square/s). Now is what is before + shift when it has entered: a version that comes
 // meanwhile may have another s. A column is quiet if its noise is
 // below 1/10 (rows/100 of the first 10; 1/5 over more than 30 rows of a whole episode, whose first and last are not quiet), its usual v above s/20, and (1−noise) times that is more than three standard deviations of v; 1.5 log(1 + how many) is then added to its rank.
 // Otherwise it is noisy if its noise is above 1 and its shift less than twice its usual v (at least s/20), or its shift less than half of √square; else it

@@ -98,10 +98,7 @@ func (s *Series) follow(e *Evaluator, row, z, x []float64) {
 
 // cut is x′ of column k: the identity within limit scales of the centre, logarithmic beyond.
 func (e *Evaluator) cut(k int, x float64) float64 {
-	c, s, limit := e.Centre[k], e.Scale[k], cutBegins
-	if !e.Settled && e.Constant[k] {
-		limit = rawUntil
-	}
+	c, s, limit := e.Centre[k], e.Scale[k], e.limit(k)
 	u := (x - c) / s
 	switch {
 	case u > limit:
@@ -110,4 +107,21 @@ func (e *Evaluator) cut(k int, x float64) float64 {
 		return c - float64(s*limit)*(1+math.Log(min(-u, math.MaxFloat64)/limit))
 	}
 	return x
+}
+
+// uncut is the number of which x is the cut.
+func (e *Evaluator) uncut(k int, x float64) float64 {
+	c, s, limit := e.Centre[k], e.Scale[k], e.limit(k)
+	u := (x - c) / s
+	if !(math.Abs(u) > limit) {
+		return x
+	}
+	return max(-math.MaxFloat64, min(c+math.Copysign(float64(s*limit)*math.Exp(math.Abs(u)/limit-1), u), math.MaxFloat64))
+}
+
+func (e *Evaluator) limit(k int) float64 {
+	if !e.Settled && e.Constant[k] {
+		return rawUntil
+	}
+	return cutBegins
 }

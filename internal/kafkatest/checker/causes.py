@@ -111,8 +111,9 @@ class Cause:
         for k in np.flatnonzero(~np.isnan(a.noise)):
             noise, mean, rms = a.noise[k], a.mean[k] / e.s[k], a.rms[k] / e.s[k]
             typical = e.mean[2 * e.d + k] / e.s[k]  # in scales
-            one = {"feature": short(features[k]), "before": self.before[k], "now": self.before[k] + a.mean[k], "onset": self.onset[k] or 0,
-                   "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "scale": e.s[k], "strange": a.strange[k], "column": k}
+            now, steep = e.uncut(k, self.before[k] + a.mean[k])
+            one = {"feature": short(features[k]), "before": self.before[k], "now": now, "steep": steep, "unit": e.s[k] + abs(a.mean[k]), "onset": self.onset[k] or 0,
+                   "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "strange": a.strange[k], "column": k}
             below = (1 - noise) * typical / spread[k]
             if noise < quiet and typical > LEAST and below > 3:
                 one.update(rank=one["rank"] + 1.5 * math.log1p(below), direction="quiet", onset=0)
@@ -152,8 +153,8 @@ def check(got, want):
     for c in got:
         w = left[c["feature"]].pop(0)
         ranks.append(w["rank"])
-        near = lambda k: abs(c[k] - w[k]) <= TOLERANCE * (w["scale"] + abs(w["now"] - w["before"])) + 1e-9 * abs(w[k])
-        if not near("before") or not near("now") or c["direction"] != w["direction"] or c["onset"] != w["onset"]:
+        near = lambda k, steep=1: abs(c[k] - w[k]) <= TOLERANCE * w["unit"] * steep + 1e-9 * abs(w[k])
+        if not near("before") or not near("now", w["steep"]) or c["direction"] != w["direction"] or c["onset"] != w["onset"]:
             raise ValueError(f"cause {c} should be {w}")
     rest = [w["rank"] for ws in left.values() for w in ws]
     if any(a < b - TOLERANCE for a, b in zip(ranks, ranks[1:])) or rest and max(rest) > ranks[-1] + TOLERANCE:

@@ -91,6 +91,14 @@ class Evaluator:
         with np.errstate(all="ignore"):
             return np.where(np.abs(v) > self.limit, self.c + np.sign(v) * self.s * self.limit * (1 + np.log(np.minimum(np.abs(v), np.finfo(float).max) / self.limit)), x)
 
+    def uncut(self, k, x):
+        """The number of which x is the cut, and by how much more it changes than x."""
+        v, limit = (x - self.c[k]) / self.s[k], self.limit[k]
+        if not abs(v) > limit:
+            return x, 1
+        steep = math.exp(abs(v) / limit - 1)
+        return self.c[k] + math.copysign(self.s[k] * limit * steep, v), steep
+
     def squared(self, which, u, mean):
         u = np.nan_to_num((u - mean) / np.tile(self.s, len(mean) // self.d))
         return float(((self.triangles[which] @ u) ** 2).sum())
