@@ -203,8 +203,12 @@ func (c confinedFamily) alongAxes(l *model, m *metricState, m1, m2 []float64, pa
 func (c confinedFamily) narrow(l *model, m *metricState, m2 []float64) error {
 	n, w, trace := len(m.Active), l.work, 0.0
 	m.sigma.U = nil
+	most := linalg.LeadingFew
 	if was := l.metric; was != nil && was.form == narrowForm && slices.Equal(was.Active, m.Active) {
 		m.sigma.U = was.sigma.U // where the search for the new directions begins
+		if m.frame > 0 {        // between two splits
+			most = linalg.LeadingFollow
+		}
 	}
 	for i := range n {
 		for j := range n {
@@ -214,7 +218,7 @@ func (c confinedFamily) narrow(l *model, m *metricState, m2 []float64) error {
 	}
 	if err := m.sigma.LowRank(func(dst, v []float64, cols int) {
 		w.Product(dst, cols, linalg.Dense(m2, n), linalg.Dense(v, cols), n, cols, n, linalg.Set)
-	}, trace, n, l.cfg.Rank, linalg.LeadingFew, w); err != nil {
+	}, trace, n, l.cfg.Rank, most, w); err != nil {
 		return err
 	}
 	m.form, m.parzen, m.ratio, m.logDet = narrowForm, n, linalg.Resize(m.ratio, n), -0.5*m.sigma.LogDet()

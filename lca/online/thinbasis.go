@@ -67,21 +67,8 @@ func (m *metricState) axesOut(dst, cl []float64, dim int) {
 
 // outOfNarrow sets c to SΣ^½ F Σ^½S for the rows since the split.
 func (m *metricState) outOfNarrow(c []float64, w *linalg.Workspace) {
-	n := len(m.Active)
 	copy(c, m.freshFull())
-	m.sigma.Times(c, n, 0.5, w)
-	for i := range n {
-		for j := range i {
-			c[i*n+j], c[j*n+i] = c[j*n+i], c[i*n+j]
-		}
-	}
-	m.sigma.Times(c, n, 0.5, w)
-	for i, s := range m.Scale {
-		for j := range i + 1 {
-			v := c[i*n+j] * s * m.Scale[j]
-			c[i*n+j], c[j*n+i] = v, v
-		}
-	}
+	m.sigma.Around(c, m.Scale, w)
 }
 
 // packThin is pack for the columns from … to−1 of a thin B.

@@ -14,6 +14,7 @@ type Operator func(dst, v []float64, cols int)
 const (
 	LeadingBlocks = 16
 	LeadingFew    = 6 // of a matrix that is there
+	LeadingFollow = 2 // of a matrix that has changed little since start was found for it: the best of these blocks, converged or not
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 
 // Leading finds the k largest eigenvalues, descending, of a positive semidefinite matrix of order n, and their vectors as rows. A vector more or
 // less for a whole panel comes with them. start holds rows that are near them, and may be nil: those of a like matrix.
-// most is LeadingBlocks or LeadingFew.
+// most is LeadingBlocks, LeadingFew or LeadingFollow.
 //
 // It is Lanczos' method by blocks: a basis of v, Cv, C²v … that is kept orthonormal, and in it the eigenvectors of VᵀCV. So it takes some
 // products of C with a block where the whole decomposition takes n³, and the matrix itself is never needed. Where eigenvalues are so
@@ -36,7 +37,7 @@ func (w *Workspace) Leading(c Operator, n, k int, start []float64, most int) (va
 	b := basis{w: w, c: c, n: n, size: size}
 	next := make([]float64, size*n)
 	fill(next[copy(next, start):])
-	for range most {
+	for block := range most {
 		if b.extend(next) == 0 { // the basis has all that C makes of it
 			break
 		}
@@ -44,7 +45,7 @@ func (w *Workspace) Leading(c Operator, n, k int, start []float64, most int) (va
 		if err != nil {
 			return nil, nil, err
 		}
-		if b.off(values[:k], vectors) <= leadingError*values[0] {
+		if most == LeadingFollow && block == most-1 || b.off(values[:k], vectors) <= leadingError*values[0] {
 			return values, vectors, nil
 		}
 		next = append(next[:0], b.image[len(b.image)-b.last*n:]...)

@@ -88,6 +88,52 @@ func TestLeadingFollows(t *testing.T) {
 	}
 }
 
+// TestFollow holds that of a matrix that turns, the vectors that are followed by two products a step stay near those that are searched.
+func TestFollow(t *testing.T) {
+	const n, k = 120, 3
+	c := withSpectrum(n, func(i int) float64 { return 10 / float64(i+1) })
+	r := rand.New(rand.NewPCG(n, 10))
+	var w Workspace
+	var followed []float64
+	for step := range 40 {
+		for j := range n { // a part of it is another row's
+			v := 0.1 * r.NormFloat64()
+			for i := range n {
+				c[i*n+j] += float64(v * c[i])
+			}
+		}
+		symmetrise(c, n)
+		Mirror(c, n)
+		asked := 0
+		product := func(dst, v []float64, cols int) {
+			asked += cols
+			new(Workspace).Product(dst, cols, Dense(c, n), Dense(v, cols), n, cols, n, Set)
+		}
+		want, vectors, err := w.Leading(product, n, k, followed, LeadingBlocks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if step == 0 {
+			followed = vectors
+			continue
+		}
+		asked = 0
+		got, next, err := w.Leading(product, n, k, followed, LeadingFollow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit := 2 * kernel.TileWidth; asked > limit {
+			t.Fatalf("step %d asked for %d products, want at most %d", step, asked, limit)
+		}
+		for j, v := range got[:k] {
+			if !(math.Abs(v-want[j]) <= 1e-4*want[j]) {
+				t.Errorf("step %d: eigenvalue %d is followed as %.9g, is %.9g", step, j, v, want[j])
+			}
+		}
+		followed = next
+	}
+}
+
 // TestLeadingGivesUp holds that of a matrix that is there, whose eigenvalues are not apart, few blocks are tried before it is decomposed.
 func TestLeadingGivesUp(t *testing.T) {
 	const n, k = 320, 8

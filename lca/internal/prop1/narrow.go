@@ -53,6 +53,45 @@ func (s *Narrow) Times(x []float64, rows int, power float64, w *linalg.Workspace
 	}
 }
 
+// Around replaces the symmetric matrix F by SΣ^½ F Σ^½S, symmetric to the bit, with S = diag(scale). Where Σ^½ is a (I + U D Uᵀ), that is
+//
+//	a² S (F + U Pᵀ + P Uᵀ) S,   P = (F U + ½ U D UᵀF U) D
+func (s *Narrow) Around(f, scale []float64, w *linalg.Workspace) {
+	d, r := len(s.V), len(s.W)
+	if r > 0 {
+		both, inner, more := make([]float64, 3*r*d), make([]float64, r*r), make([]float64, r) // Uᵀ, Pᵀ, Uᵀ
+		u, p := both[:r*d], both[r*d:2*r*d]
+		copy(u, s.U)
+		copy(both[2*r*d:], u)
+		w.Product(p, d, linalg.Dense(u, d), linalg.Dense(f, d), r, d, d, linalg.Set)
+		w.Product(inner, r, linalg.Dense(p, d), linalg.Dense(u, d).T(), r, r, d, linalg.Set)
+		for l, v := range s.W {
+			more[l] = math.Sqrt(v/s.V[0]) - 1
+			for k := range r {
+				inner[k*r+l] *= more[l] / 2
+			}
+		}
+		w.Product(p, d, linalg.Dense(inner, r), linalg.Dense(u, d), r, d, r, linalg.Add)
+		for l, v := range more {
+			for k := range d {
+				p[l*d+k] *= v
+			}
+		}
+		w.Product(f, d, linalg.Dense(both[:2*r*d], d).T(), linalg.Dense(both[r*d:], d), d, d, 2*r, linalg.Add)
+	}
+	roots := make([]float64, d)
+	for k, v := range s.V {
+		roots[k] = math.Sqrt(v) * scale[k]
+	}
+	for i, v := range roots {
+		row := f[i*d:][:i+1]
+		for j, o := range roots[:i+1] {
+			row[j] *= v * o
+		}
+	}
+	linalg.Mirror(f, d)
+}
+
 // LogDet returns log det Σ.
 func (s *Narrow) LogDet() (sum float64) {
 	for _, v := range s.V[len(s.W):] {
