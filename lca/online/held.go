@@ -91,34 +91,81 @@ func (l *rowGate) affordable(known pool.Batch) bool {
 // Parzen: a new cluster may be far from μ in a direction that is Gaussian until C_G has seen it.
 func (l *rowGate) withCompany(b pool.Batch) pool.Batch {
 	m, n := l.metric, len(l.metric.Active)
-	z, near := l.coordinates(b), kernel.NearCopy*float64(n)
 	constant := 0.5*float64(n)*math.Log(2*math.Pi) - m.logVolume() + math.Log(float64(l.pool.Len()))
 	var known []int
-	for i := range b.IDs {
-		sum, equal := 0.0, 0.0
-		for j := range b.IDs {
-			if b.IDs[i] == b.IDs[j] || b.Places[i].Near(b.Places[j], l.gap) {
-				continue
-			}
-			distance := 0.0
-			for k, v := range z[i*n : (i+1)*n] {
-				u := v - z[j*n+k]
-				distance = math.FMA(u, u, distance)
-			}
-			if distance >= near {
-				sum += math.Exp(-0.5 * distance)
-			} else if !b.Places[i].Near(b.Places[j], uint64(l.cfg.Minibatch)) {
-				equal++
-			}
-		}
-		if equal >= kernel.AtomCopies {
-			sum += equal
-		}
-		if constant-math.Log(sum) <= l.gate.limit {
+	for i, near := range l.company(b, l.coordinates(b), n) {
+		if constant-near <= l.gate.limit {
 			known = append(known, i)
 		}
 	}
 	return new(pool.Batch).Pick(b, known, len(m.centre))
+}
+
+// companyRows is how many rows are compared with all in one product of matrices.
+const companyRows = 64
+
+// company returns log Σ exp(−½|z_i−z_j|²) over the other rows; of many columns each term of the sum may be too small for a float64.
+func (l *rowGate) company(b pool.Batch, z []float64, n int) []float64 {
+	rows := b.Len()
+	sums, squares, products := make([]float64, rows), make([]float64, rows), make([]float64, companyRows*rows)
+	for i := range rows {
+		squares[i] = kernel.NormSquared(z[i*n:][:n])
+	}
+	for first := 0; first < rows; first += companyRows {
+		some := min(companyRows, rows-first)
+		l.work.Product(products, rows, linalg.Dense(z[first*n:], n), linalg.Dense(z, n).T(), some, rows, n, linalg.Set)
+		for i := range some {
+			distances := products[i*rows:][:rows]
+			for j, v := range distances {
+				both := squares[first+i] + squares[j]
+				if distances[j] = both - 2*v; distances[j] < cancels*both {
+					distances[j] = squaredDistance(z[(first+i)*n:][:n], z[j*n:][:n])
+				}
+			}
+			sums[first+i] = l.logCompany(b, first+i, distances, kernel.NearCopy*float64(n))
+		}
+	}
+	return sums
+}
+
+// cancels is the squared distance, as a share of the squares that it is the rest of, below which it is computed from the coordinates themselves.
+const cancels = 1e-9
+
+func squaredDistance(a, b []float64) (sum float64) {
+	for k, v := range a {
+		u := v - b[k]
+		sum = math.FMA(u, u, sum)
+	}
+	return sum
+}
+
+// logCompany is company for row i. Near copies count as long as they are many, and not all at once.
+func (l *rowGate) logCompany(b pool.Batch, i int, distances []float64, near float64) float64 {
+	least, equal := math.Inf(1), 0.0
+	for j, v := range distances {
+		switch {
+		case b.IDs[i] == b.IDs[j] || b.Places[i].Near(b.Places[j], l.gap):
+			distances[j] = math.Inf(1)
+		case v >= near:
+			least = min(least, v)
+		default:
+			if distances[j] = math.Inf(1); !b.Places[i].Near(b.Places[j], uint64(l.cfg.Minibatch)) {
+				equal++
+			}
+		}
+	}
+	if equal >= kernel.AtomCopies {
+		least = 0
+	} else {
+		equal = 0
+	}
+	if math.IsInf(least, 1) {
+		return math.Inf(-1)
+	}
+	for _, v := range distances {
+		equal += math.Exp(-0.5 * (v - least))
+	}
+	return math.Log(equal) - 0.5*least
 }
 
 // coordinates returns Bᵀ(x−c) by the B of the last split.
