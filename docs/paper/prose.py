@@ -129,14 +129,14 @@ other.
 was a tenth of the seconds of `full` at d = 1,024 with `diagonal`, and a fifth with `low_rank`: a step of `low_rank` nearly has it, the fits and `diagonal` do
 not. What is left: `diagonal` computes all distances in each step, rows² × d, where `low_rank` needs them once (up to 4,096 rows); and each fit
 decomposes one or two matrices of d×d at its end, because a snapshot holds B, e and W, and C_G once for the single Gaussian. At d = 1,024, 1.25 of 3.15 seconds
-of `diagonal` are outside of the steps (reading, scores of the neighbours, decompositions), and a tenth of `full` is 1.24: the steps alone cannot reach it. Distances of near
-pairs only, while the variances hardly change, made that fit 14 % shorter and one of 256 columns 15 % longer: they are not kept. The results are those of the steps with whole
+of `diagonal` are outside of the steps (reading, scores of the neighbours, decompositions), and a tenth of `full` is 1.24: the steps alone cannot reach it. The results are those of the steps with whole
 matrices to 1e-8 (`TestNarrowIsTheWholeFit`).
 
 The learner of a stream keeps B in few numbers too, and C_L whole. With `diagonal` a minibatch forms the diagonal of C_L
 alone; with `low_rank` all of it, and its directions are followed by two products until C_G is factored, as often as `full` finds a split (`TestFollowedDirections`). Rows per
 processor second, one thread, 1,024 columns (`BenchmarkFamilies`): `full` 860, `diagonal` 5,700, `low_rank:8` 2,700, with eight directions that stand out
-3,300. All need the distances, a sixth of `full`. The NLL is that of whole matrices to 1e-6 (`TestThinIsTheWholeStep`).
+3,300. All need the distances, a sixth of `full`, so ten times as fast is out of reach. To whiten a row is a quarter of scoring it, so snapshots keep
+matrices. The NLL is that of whole matrices to 1e-6 (`TestThinIsTheWholeStep`).
 """
 
 EMBEDDINGS = """
