@@ -55,7 +55,7 @@ func TestChaosLongCut(t *testing.T) {
 				}
 				s.recovered(s.group(p), before, time.Now(), s.programs...)
 			}
-			s.awaitVersions(s.fewest, s.programs...) // behind a cut the transform catches up with one version, sooner than the learner makes another
+			s.awaitVersions(2*s.fewest, s.programs...) // behind a cut the transform catches up with one version, sooner than the learner makes another
 			s.finish(fmt.Sprintf("network away for %v: %s", away, what), fmt.Sprintf("%d inside a transaction, cut and black hole", rounds))
 		})
 	}

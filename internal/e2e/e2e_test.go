@@ -29,7 +29,7 @@ func TestWhitenedRecordsAreRight(t *testing.T) {
 		{"digits", settings{partitions: 2, features: "[x]", why: 3},
 			kafkatest.Load{Data: digits, Format: "json", Rows: 2400, PerMessage: 25, Rate: 2000}},
 		{"sensors", settings{partitions: 3, features: sensorColumns, why: 2},
-			kafkatest.Load{Data: "sensors", Rows: 4000, PerMessage: 20, Rate: 4000, Bad: 0.02, Invalid: 0.05}},
+			kafkatest.Load{Data: "sensors", Rows: 4000, PerMessage: perMessage, Rate: 4000, Bad: 0.02, Invalid: 0.05}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b, c.name, c.settings)
@@ -86,7 +86,7 @@ func TestKillNine(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b, c.name, c.settings)
-			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Format: c.format, Rows: 1 << 30, PerMessage: 20, Rate: 1500, Bad: 0.01, Invalid: 0.05, Apart: 20 * time.Second, Fault: 450})
+			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Format: c.format, Rows: 1 << 30, PerMessage: perMessage, Rate: 1500, Bad: 0.01, Invalid: 0.05, Apart: 20 * time.Second, Fault: 9000 / perMessage})
 			var programs []*program
 			for _, command := range c.programs {
 				programs = append(programs, s.program(command))
@@ -97,9 +97,12 @@ func TestKillNine(t *testing.T) {
 				for _, p := range programs {
 					// A kill counts only if work was committed since the last one.
 					s.awaitVersions(2/len(programs), programs...)
+					grown := s.growth("alarms")
 					for range 600 { // those that last are still open then
-						if _, long := s.openEpisodes(); long > 0 {
-							break
+						if grown() {
+							if _, long := s.openEpisodes(); long > 0 {
+								break
+							}
 						}
 						time.Sleep(200 * time.Millisecond)
 					}
@@ -152,9 +155,9 @@ func TestZombieIsFenced(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Shared(t, kafkatest.Older(kafkatest.Kafka39))
 	s := newStream(t, b, "zombie", settings{partitions: 3, static: true, features: sensorColumns})
-	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1500, Invalid: 0.05})
+	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: perMessage, Rate: 1500, Invalid: 0.05})
 	old := s.program("run")
-	s.await(s.name, 100, old)
+	s.await(s.name, 2000/perMessage, old)
 	for range 2 {
 		old.Pause()
 		young := s.program("run")

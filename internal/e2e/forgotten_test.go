@@ -17,7 +17,7 @@ func TestOffsetsThatTheBrokerForgets(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka39)
 	s := newStream(t, b, "forgotten", settings{partitions: 1, static: true, features: sensorColumns})
-	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1500, Bad: 0.05, Invalid: 0.05})
+	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: perMessage, Rate: 1500, Bad: 0.05, Invalid: 0.05})
 	run := s.program("run")
 	const wanted = 3 // times that it has happened
 	happened := 0

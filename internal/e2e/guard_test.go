@@ -65,11 +65,11 @@ func TestTopicDeletedWhileRunning(t *testing.T) {
 		t.Run(topic, func(t *testing.T) {
 			t.Parallel() // each waits for the time that brokers are given to find the topic again
 			s := newStream(t, b, "gone-"+topic, settings{partitions: 2, features: sensorColumns, budget: "1/day"})
-			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 500})
+			wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: perMessage, Rate: 200})
 			defer func() { stop(); wait() }()
 			address := testtools.Address(t)
 			p := s.program("run", "--set", "http.listen="+address)
-			s.await(s.name, 20, p)
+			s.await(s.name, 400/perMessage, p)
 			untilReady(t, address, true, "")
 			b.DeleteTopic(t, s.topic(topic))
 			untilReady(t, address, false, s.topic(topic))
@@ -93,7 +93,7 @@ func TestTopicDeletedWhileRunning(t *testing.T) {
 			}
 			s.command("topics", "init")
 			p.start()
-			s.await(s.name, s.committedSoFar(s.name)+20, p)
+			s.await(s.name, s.committedSoFar(s.name)+400/perMessage, p)
 			p.stop()
 			if log, err := os.ReadFile(p.log); err != nil || !strings.Contains(string(log), "what was known of series is lost") {
 				t.Errorf("it goes on with another topic, and does not say what is lost: %v\n%s", err, lastLines(p.log, 40))
@@ -108,7 +108,7 @@ func TestReadinessFollowsTheBrokers(t *testing.T) {
 	t.Parallel()
 	b := kafkatest.Start(t, kafkatest.Kafka41)
 	s := newStream(t, b, "ready", settings{partitions: 1, features: sensorColumns})
-	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 500})
+	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: perMessage, Rate: 200})
 	addresses := []string{testtools.Address(t), testtools.Address(t)}
 	first := s.program("run", "--set", "http.listen="+addresses[0])
 	untilReady(t, addresses[0], true, "")

@@ -26,7 +26,7 @@ func TestPartitionsWithoutLeader(t *testing.T) {
 	b.PlaceTopic(t, "lone-source", 0, away, 1)
 	b.PlaceTopic(t, "lone-target", 0, 1, away)
 	here := []string{"--set", "source.topic=lone-source", "--set", "transform.topic=lone-target"}
-	wait, stop := b.Load(t, kafkatest.Load{Topic: "lone-source", Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1000})
+	wait, stop := b.Load(t, kafkatest.Load{Topic: "lone-source", Data: "sensors", Rows: 1 << 30, PerMessage: perMessage, Rate: 1000})
 	address := testtools.Address(t)
 	p := s.program(append([]string{"run", "--set", "http.listen=" + address}, here...)...)
 	s.await(s.name, 50, p)
@@ -34,7 +34,7 @@ func TestPartitionsWithoutLeader(t *testing.T) {
 	b.Kill(away)
 	untilReady(t, address, false, "partition lone-source/1 (source.topic) has had no leader for ")
 	lag := regexp.MustCompile(`lca_source_lag_records\{partition="2"\} (\d+)`)
-	for deadline, at := time.Now().Add(time.Minute), 0; at < 200; { // at least 10 come per second
+	for deadline, at := time.Now().Add(time.Minute), 0; at < 100; { // about 8 come per second
 		if m := lag.FindStringSubmatch(text(t, address, "/metrics")); m != nil {
 			at, _ = strconv.Atoi(m[1])
 		}

@@ -13,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,19 +26,22 @@ import (
 // told to end.
 var (
 	programs string
-	binary   = sync.OnceValues(func() (string, error) { return build("lca-stream") })
-	marked   = sync.OnceValues(func() (string, error) { return build("lca-stream-failpoints", "-tags", "failpoints") })
+	binary   = sync.OnceValues(func() (string, error) { return build("lca-stream", "") })
+	marked   = sync.OnceValues(func() (string, error) {
+		return build("lca-stream-failpoints", "-X github.com/lca-stream/lca-stream/internal/failpoint.armed=yes")
+	})
 )
 
-func build(name string, flags ...string) (string, error) {
+func build(name, link string) (string, error) {
 	path := filepath.Join(programs, name)
-	if out, err := exec.Command("go", slices.Concat([]string{"build", "-o", path}, flags, []string{"../../cmd/lca-stream"})...).CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-ldflags=-w "+link, "-o", path, "../../cmd/lca-stream").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil
 }
 
 func TestMain(m *testing.M) {
+	_ = os.Unsetenv("GOGC") // make test sets it, for the tests and not for the program
 	dir, err := os.MkdirTemp("", "lca-stream-e2e-")
 	if err != nil {
 		log.Fatal(err)
@@ -274,13 +276,17 @@ func (s *stream) await(group string, sum int64, programs ...*program) {
 	}
 }
 
+// perMessage is how many rows a message of a load has. What these tests prove is about rows, kills and transactions that are open; each message more is
+// a transaction more of a broker.
+const perMessage = 40
+
 // awaitVersions waits until the learner has published n times, and the transform has worked after each:
 // without it a transform that is faster than the learner whitens a whole test with few versions.
 func (s *stream) awaitVersions(n int, programs ...*program) {
 	s.t.Helper()
 	for range n {
-		s.await(s.name+".learn", s.committedSoFar(s.name+".learn")+30, programs...) // 600 rows; a version has 500
-		s.await(s.name, s.committedSoFar(s.name)+20, programs...)
+		s.await(s.name+".learn", s.committedSoFar(s.name+".learn")+600/perMessage, programs...) // a version has 500
+		s.await(s.name, s.committedSoFar(s.name)+400/perMessage, programs...)
 	}
 }
 

@@ -23,12 +23,12 @@ func TestRecoveryInPlace(t *testing.T) {
 	}
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "place", settings{partitions: 4, features: sensorColumns})
-	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1000})
+	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: perMessage, Rate: 1000})
 	defer stop()
 	run := s.program("run")
 	var took []time.Duration
 	for tries := 0; len(took) < kills && tries < 4*kills; tries++ {
-		s.await(s.name, s.committedSoFar(s.name)+20, run)
+		s.await(s.name, s.committedSoFar(s.name)+400/perMessage, run)
 		run.Kill()
 		began, before := time.Now(), s.committedSoFar(s.name)
 		run.start()
@@ -51,12 +51,12 @@ func TestRecoveryInPlace(t *testing.T) {
 
 	second := s.program("transform")
 	s.awaitMembers(2, 30*time.Second)
-	s.await(s.name, s.committedSoFar(s.name)+20, run, second)
+	s.await(s.name, s.committedSoFar(s.name)+400/perMessage, run, second)
 	second.stop() // whether or not the group has heard of it by now
 	if left := s.awaitMembers(1, 30*time.Second); left > sessionTimeout/2 {
 		t.Errorf("the group noticed %v after its end that a member had left", left)
 	}
-	s.await(s.name, s.committedSoFar(s.name)+20, run)
+	s.await(s.name, s.committedSoFar(s.name)+400/perMessage, run)
 	run.stop()
 }
 

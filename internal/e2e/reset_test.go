@@ -17,7 +17,7 @@ func TestResetSeesStaticTransform(t *testing.T) {
 	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	s := newStream(t, b, "unseen", settings{partitions: 1, static: true, features: sensorColumns})
 	s.bin = bin
-	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 20, PerMessage: 20, Rate: 1000})
+	_, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 20, PerMessage: perMessage, Rate: 1000})
 	defer stop()
 	learn := s.program("learn")
 	s.grow(0, learn)

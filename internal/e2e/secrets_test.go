@@ -91,7 +91,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	t.Setenv("LCA_TEST_PASSWORD", secrets["the password in the environment"])
 	s := newStream(t, b.Broker, "secrets", settings{partitions: 1, features: sensorColumns, brokers: b.Listener("BOTH"),
 		kafka: fmt.Sprintf(", %s, sasl: {mechanism: scram_sha_512, username: user0, password: %q}", client, secrets["the password in the file"])})
-	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 1000, Bad: 0.02})
+	wait, stop := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: perMessage, Rate: 1000, Bad: 0.02})
 	address := testtools.Address(t)
 	for i, more := range [][]string{
 		nil,
@@ -100,7 +100,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	} {
 		args := append([]string{"run", "--set", "http.listen=" + address, "--set", "http.debug_endpoints=true"}, more...)
 		p := s.program(args...)
-		s.await(s.name, s.committedSoFar(s.name)+30, p)
+		s.await(s.name, s.committedSoFar(s.name)+600/perMessage, p)
 		arguments, err := exec.Command("ps", "-o", "args=", "-p", strconv.Itoa(p.Pid())).Output()
 		if err != nil {
 			t.Fatal(err)

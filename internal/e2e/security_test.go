@@ -174,7 +174,7 @@ func TestEveryLogin(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStream(t, b.Broker, c.name, settings{partitions: 2, features: sensorColumns, brokers: b.Listener(c.listener), kafka: c.kafka})
 			asked := tokens.given.Load()
-			c.load.Topic, c.load.Data, c.load.Rows, c.load.PerMessage = s.topic("in"), "sensors", 8000, 20
+			c.load.Topic, c.load.Data, c.load.Rows, c.load.PerMessage = s.topic("in"), "sensors", 8000, perMessage
 			wait, _ := b.Load(t, c.load)
 			run := s.program("run")
 			done := wait()

@@ -3,6 +3,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -24,11 +25,12 @@ func TestTruncatedLogIsNoticed(t *testing.T) {
 	load := func(rows int) {
 		t.Helper()
 		for _, s := range streams {
-			wait, _ := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: rows, PerMessage: 20})
+			wait, _ := b.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: rows, PerMessage: perMessage})
 			wait()
 		}
 	}
-	const rows, messages = 4000, 200
+	const rows = 4000
+	const messages = rows / perMessage
 	load(rows)
 	var programs []*program
 	for _, s := range streams {
@@ -59,7 +61,7 @@ func TestTruncatedLogIsNoticed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.ExitCode() != 2 || !strings.Contains(string(text), "the log was truncated: offsets 0 to 199 were read") {
+		if p.ExitCode() != 2 || !strings.Contains(string(text), fmt.Sprintf("the log was truncated: offsets 0 to %d were read", messages-1)) {
 			t.Errorf("%s: exit code %d, and\n%s", s.name, p.ExitCode(), lastLines(p.log, 10))
 		}
 	}

@@ -4,8 +4,12 @@
 //
 //	failpoint.Here("produce.after")
 //
-// does nothing, and costs nothing, unless the program is built with the tag failpoints and told by
-// LCA_STREAM_FAILPOINT=produce.after:3 to end there, the third time it comes by, without another word:
+// does nothing unless the program is linked with
+//
+//	-ldflags '-X github.com/lca-stream/lca-stream/internal/failpoint.armed=yes'
+//
+// and told by LCA_STREAM_FAILPOINT=produce.after:3 to end there, the third time it comes by, without another word:
 // no deferred function runs and no buffer is flushed, as with kill -9. The test that visits all of them
-// is TestChaosFailpoints in internal/e2e.
+// is TestChaosFailpoints in internal/e2e. The linker does it, and no build tag: with one each package that
+// comes before a place was compiled twice.
 package failpoint

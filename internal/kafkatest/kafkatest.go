@@ -83,6 +83,13 @@ type Broker struct {
 
 	others  map[string][]string // listener → addresses
 	proxies []*Proxy
+	asks    *asks
+}
+
+// askedBy gives the broker a client for the questions of a test.
+func (b *Broker) askedBy(t testing.TB) {
+	b.asks = &asks{}
+	t.Cleanup(b.asks.forget)
 }
 
 // node is one broker process: Java, or the embedded one.
@@ -143,6 +150,7 @@ func StartWith(t testing.TB, k Kind, s Setup) *Broker {
 			n.kill(t)
 		}
 	})
+	b.askedBy(t)
 	b.Restart()
 	return b
 }
@@ -198,6 +206,7 @@ func (b *Broker) Embedded() *embedded.Broker {
 // embedded broker cannot do that; it closes its connections and keeps its state.
 func (b *Broker) Kill(nodes ...int) {
 	b.t.Helper()
+	b.asks.forget()
 	for _, n := range b.pick(nodes) {
 		n.kill(b.t)
 	}
@@ -206,6 +215,7 @@ func (b *Broker) Kill(nodes ...int) {
 // Stop ends nodes (none means all) in an orderly way and waits for them.
 func (b *Broker) Stop(nodes ...int) {
 	b.t.Helper()
+	b.asks.forget()
 	for _, n := range b.pick(nodes) {
 		n.stop(b.t)
 	}
@@ -223,6 +233,7 @@ func (b *Broker) Restart(nodes ...int) {
 	b.awaitNodes(ctx, nodes)
 	b.awaitCoordinators(ctx)
 	b.trans.CloseIdleConnections() // those of the dead process
+	b.asks.forget()
 }
 
 func (b *Broker) pick(nodes []int) []node {
@@ -382,6 +393,7 @@ func Shared(t testing.TB, k Kind) *Broker {
 	s.asked[t.Name()] = true
 	b := *s.Broker
 	b.t, b.trans = t, transport(t)
+	b.askedBy(t)
 	return &b
 }
 

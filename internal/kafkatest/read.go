@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,15 +18,74 @@ import (
 // What is read here is read with franz-go, not with our own code: a judge must not share the
 // mistakes of the judged.
 
-// kgo is a client for one question, closed after it.
-func (b *Broker) kgo(t testing.TB, opts ...kgo.Opt) (*kgo.Client, context.Context, func()) {
+// kgo is a client with options of its own, or that for questions; done is for after its use.
+func (b *Broker) kgo(t testing.TB, opts ...kgo.Opt) (c *kgo.Client, ctx context.Context, done func()) {
 	t.Helper()
-	c, err := kgo.NewClient(append(opts, kgo.SeedBrokers(b.addrs...), kgo.MetadataMinAge(10*time.Millisecond))...)
+	c, used, err := b.client(opts...)
 	if err != nil {
 		t.Fatalf("kafkatest: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
-	return c, ctx, func() { cancel(); c.Close() }
+	return c, ctx, func() { cancel(); used() }
+}
+
+// client is a client with options of its own, which used closes. Without options it is the one for questions of a cluster of one node, which lasts: a test
+// that waits asks ten times a second, and with a client for each question the broker's work was to greet them.
+func (b *Broker) client(opts ...kgo.Opt) (c *kgo.Client, used func(), err error) {
+	all := append(opts, kgo.SeedBrokers(b.addrs...), kgo.MetadataMinAge(10*time.Millisecond))
+	if len(opts) > 0 || len(b.nodes) > 1 { // one that has seen a broker of several die keeps asking for it
+		if c, err = kgo.NewClient(all...); err != nil {
+			return nil, nil, err
+		}
+		return c, c.Close, nil
+	}
+	return b.asks.use(all)
+}
+
+// asks has a test's client for questions.
+type asks struct {
+	sync.Mutex
+	now *asking
+}
+
+// asking is a client that closes when no question is left of those for which it was taken, and it is not to be taken again.
+type asking struct {
+	*kgo.Client
+	questions int
+	past      bool
+}
+
+func (a *asks) use(opts []kgo.Opt) (*kgo.Client, func(), error) {
+	a.Lock()
+	defer a.Unlock()
+	if a.now == nil {
+		c, err := kgo.NewClient(opts...)
+		if err != nil {
+			return nil, nil, err
+		}
+		a.now = &asking{Client: c}
+	}
+	c := a.now
+	c.questions++
+	return c.Client, func() {
+		a.Lock()
+		defer a.Unlock()
+		if c.questions--; c.past && c.questions == 0 {
+			c.Close()
+		}
+	}, nil
+}
+
+// forget has the next question asked by another client.
+func (a *asks) forget() {
+	a.Lock()
+	defer a.Unlock()
+	if c := a.now; c != nil {
+		if c.past = true; c.questions == 0 {
+			c.Close()
+		}
+		a.now = nil
+	}
 }
 
 // ReadCommitted returns every record of a topic that a read_committed reader sees now, partition
@@ -162,6 +222,8 @@ func (b *Broker) offsets(ctx context.Context, group string, stable bool) (map[st
 			if !again {
 				return offsets, err
 			}
+		} else {
+			b.asks.forget()
 		}
 		select {
 		case <-ctx.Done():
@@ -171,15 +233,14 @@ func (b *Broker) offsets(ctx context.Context, group string, stable bool) (map[st
 	}
 }
 
-// once asks through a client of its own: one that has seen a broker die keeps asking for it. For stable offsets
-// it names every partition there is: asked for all, a coordinator leaves out those that have nothing but an
+// once asks once. For stable offsets it names every partition there is: asked for all, a coordinator leaves out those that have nothing but an
 // offset of a transaction that it has not completed yet, instead of calling them unstable.
 func (b *Broker) once(ctx context.Context, group string, stable bool) (*kmsg.OffsetFetchResponse, error) {
-	c, err := kgo.NewClient(kgo.SeedBrokers(b.addrs...), kgo.MetadataMinAge(10*time.Millisecond))
+	c, done, err := b.client()
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	defer done()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	req := kmsg.NewPtrOffsetFetchRequest()
