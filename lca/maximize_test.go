@@ -58,7 +58,10 @@ func ids(first, n int) []uint64 {
 func TestMaximize(t *testing.T) {
 	five, _ := toy("five", 400, 3, 1)
 	x, _, _ := mixed(five, 1)
-	const steps = 12
+	steps := 12
+	if testing.Short() {
+		steps = 5
+	}
 	for _, kind := range []lca.Kind{lca.KindLCA, lca.KindLCAGauss, lca.KindGaussian} {
 		for _, metric := range metrics {
 			for _, unit := range []lca.Unit{lca.UnitAbsolute, lca.UnitRelative, lca.UnitCovariance} {

@@ -44,7 +44,7 @@ const (
 // would be the first thing after any time in the past.
 func newHistory(t *testing.T, kind kafkatest.Kind) *history {
 	t.Helper()
-	h := &history{Broker: kafkatest.Start(t, kind), config: filepath.Join(t.TempDir(), "stream.yaml"), began: time.Now().Add(10 * time.Minute).UTC().Truncate(time.Second)}
+	h := &history{Broker: kafkatest.Shared(t, kind), config: filepath.Join(t.TempDir(), "stream.yaml"), began: time.Now().Add(10 * time.Minute).UTC().Truncate(time.Second)}
 	text := fmt.Sprintf("kafka: {brokers: [%q]}\nlca: {neighbours: 200, warmup_rows: 100}\nhttp: {listen: \"\"}\ndead_letter: {topic: dead}\n", h.Addrs()[0])
 	if err := os.WriteFile(h.config, []byte(text), 0o644); err != nil {
 		t.Fatal(err)

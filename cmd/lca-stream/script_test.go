@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -17,7 +18,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"lca-stream": main})
+	_ = os.Unsetenv("GOGC") // make test sets it, for the tests and not for the program
+	testscript.Main(kafkatest.Tests{M: m}, map[string]func(){"lca-stream": main})
 }
 
 // TestScripts runs the program as a user does, one script a command. Scripts find an embedded broker

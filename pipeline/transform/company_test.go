@@ -145,6 +145,9 @@ func outputsOf(t *testing.T, tr *Transform, values [][]byte, batch int) (out []s
 // and the same counts in one batch, where neighbours are whitened together, and each in a batch of its own.
 func TestOutputsDoNotDependOnTheirCompany(t *testing.T) {
 	for i := range 16 {
+		if testing.Short() && !slices.Contains([]int{0, 3, 5, 7, 10, 12, 15}, i) { // each value of a setting is among these
+			continue
+		}
 		r := rand.New(rand.NewPCG(7, uint64(i)))
 		values := companyValues(t, r, 60)
 		stage := func() *Transform {

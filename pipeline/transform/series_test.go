@@ -319,7 +319,11 @@ func TestScoresOfLastRowsOverFaults(t *testing.T) {
 			if scored < 150 || by.Keyed() && (len(begun) < 4 || gone < 1 && c.reason == episode.Evicted) {
 				t.Fatalf("%d scores, %d series, %d gone: this proves too little", scored, len(begun), gone)
 			}
-			for seed := range uint64(12) {
+			seeds := uint64(12)
+			if testing.Short() {
+				seeds = 4
+			}
+			for seed := range seeds {
 				wild := newSeriesWorld(t, by, c.keyed, c.invalid)
 				wild.most = c.most
 				wild.wild(c.invalid, rand.New(rand.NewPCG(seed, 5)))

@@ -20,7 +20,7 @@ func TestCompactedTopicsStaySmall(t *testing.T) {
 		slots, versions, bytes = 4, 50, 900_000 // 180 MB in all, 3.6 of them newest
 		most                   = 80 << 20       // the open segment, one that waits for the cleaner, what is newest
 	)
-	b := kafkatest.Start(t, kafkatest.Kafka41)
+	b := kafkatest.Shared(t, kafkatest.Kafka41)
 	cl, err := kafkaconn.Open(kafkaconn.Config{Brokers: b.Addrs(), ClientID: "topics"})
 	if err != nil {
 		t.Fatal(err)
