@@ -107,6 +107,7 @@ class Episode:
         self.last, self.seen, self.rows, self.over, self.seq = place, 0, 1, 0, 0
         self.peak = None
         self.flags = collections.deque(maxlen=WINDOW)  # which of the rows after the first were usual
+        self.calm, self.among = 0, 0  # usual rows at the end, and in the window
         self.above, self.told = False, 0
         self.crest, self.end = 0, (place, 1, 0)  # where it ends if its rows are usual from now on
         self.stamps, self.steps, self.elapsed, self.since, self.since_rows = Stamps(), 0, 0, 0, 0
@@ -117,6 +118,8 @@ class Episode:
         self.seen += 1
         usual = score <= self.usual
         if self.seen > 1:
+            self.among += usual - (len(self.flags) == WINDOW and self.flags[0])
+            self.calm = self.calm + 1 if usual else 0
             self.flags.append(usual)
             if not usual:
                 self.last, self.rows = place, self.seen
@@ -132,8 +135,7 @@ class Episode:
         if place[2] is not None:
             passed = self.stamps.next(place[2], self.elapsed // max(1, self.steps))
             self.elapsed, self.since, self.steps = self.elapsed + passed, self.since + passed, self.steps + (passed > 0)
-        ends = list(self.flags)[-QUIET:]
-        if len(ends) == QUIET and all(ends) or sum(self.flags) > WINDOW // 2:
+        if self.calm >= QUIET or self.among > WINDOW // 2:
             self.last, self.rows, self.over = self.end
             return "closed"
         if self.seen > 1:

@@ -13,6 +13,7 @@ LOWEST, WIDTH, ALIKE = -8.0, 1 / 32, 20
 class Histogram:
     def __init__(self, low, weights, total):
         self.low, self.weights, self.sum = low, weights, total
+        self.beyond = [*np.cumsum(weights[::-1])[::-1].tolist(), 0.0]  # a bin's weight and those of all above it
         self.begins = at = len(weights)  # of the tail
         inside = excess = 0.0
         while at > 0 and inside < min(200, total / 20):
@@ -41,8 +42,9 @@ class Histogram:
             m = max(self.inside / ALIKE, 0.5)
             return max(self.share(self.inside) * (1 + (score - self.u) / (m * self.mean)) ** -m, 1e-12)
         at = (score - LOWEST) / WIDTH - self.low  # in bins
-        reach = np.clip(np.arange(1, len(self.weights) + 1) - at, 0, 1)
-        return self.share(float((reach * self.weights).sum()))
+        whole = min(max(math.ceil(at), 0), len(self.weights))  # the first bin that is above it; of the one before a part may be
+        part = self.weights[whole - 1] * min(whole - at, 1) if 0 < whole and at < whole else 0
+        return self.share(float(self.beyond[whole] + part))
 
 
 class Evaluator:
@@ -53,6 +55,7 @@ class Evaluator:
             raise ValueError(f"{len(numbers)} numbers and {len(factors)} factors of the last rows of {d} columns")
         self.c, self.s, self.mean, self.row, scores, first = np.split(np.asarray(numbers, float), np.cumsum(sizes)[:-1])
         self.d, self.limit = d, np.full(d, 10.0)
+        self.units, self.means = np.tile(self.s, 3), np.split(self.mean, 3)
         if not told["settled"]:
             self.limit[told["constant"]] = 1e4
         self.tail, self.levels = told["tail"], {}
@@ -88,6 +91,8 @@ class Evaluator:
 
     def cut(self, x):
         v = (x - self.c) / self.s
+        if not (np.abs(v) > self.limit).any():
+            return x
         with np.errstate(all="ignore"):
             return np.where(np.abs(v) > self.limit, self.c + np.sign(v) * self.s * self.limit * (1 + np.log(np.minimum(np.abs(v), np.finfo(float).max) / self.limit)), x)
 
@@ -100,14 +105,18 @@ class Evaluator:
         return self.c[k] + math.copysign(self.s[k] * limit * steep, v), steep
 
     def squared(self, which, u, mean):
-        u = np.nan_to_num((u - mean) / np.tile(self.s, len(mean) // self.d))
-        return float(((self.triangles[which] @ u) ** 2).sum())
+        u = (u - mean) / self.units[:len(mean)]
+        u = self.triangles[which] @ (u if np.isfinite(u).all() else np.nan_to_num(u))
+        return float(u @ u)
+
+
+HALF, UPPER = np.uint64(1 << 31), ~np.uint64((1 << 32) - 1)
 
 
 def halves(v):
     """Rounds to the upper half of the bits."""
-    whole = (np.asarray(v, float).view(np.uint64) + np.uint64(1 << 31)) & ~np.uint64((1 << 32) - 1)
-    return np.where(np.isfinite(v), whole.view(float), v)
+    whole = ((np.asarray(v, float).view(np.uint64) + HALF) & UPPER).view(float)
+    return whole if np.isfinite(v).all() else np.where(np.isfinite(v), whole, v)
 
 
 class Series:
@@ -120,14 +129,18 @@ class Series:
         self.rows += 1
         short, long, deviation = (max(r, 1 / self.rows) for r in RATES)
         known = ~np.isnan(x)
-        u = np.where(known, x, 0)
-        begins, m1, m2, v = known & np.isnan(self.m1), *np.split(e.mean, 3)
-        if self.rows == 1:
-            m1, m2, v = u, u, np.zeros(e.d)
-        self.m1, self.m2, self.v = np.where(begins, m1, self.m1), np.where(begins, m2, self.m2), np.where(begins, v, self.v)
-        self.m1 = np.where(known, self.m1 + short * (u - self.m1), self.m1)
-        self.m2 = np.where(known, self.m2 + long * (u - self.m2), self.m2)
-        self.v = np.where(known, halves(self.v + deviation * (np.abs(u - self.m1) - self.v)), self.v)
+        u, all_known = x, known.all()
+        if not all_known:
+            u = np.where(known, x, 0)
+        if (begins := known & np.isnan(self.m1)).any():
+            m1, m2, v = e.means
+            if self.rows == 1:
+                m1, m2, v = u, u, np.zeros(e.d)
+            self.m1, self.m2, self.v = np.where(begins, m1, self.m1), np.where(begins, m2, self.m2), np.where(begins, v, self.v)
+        of_known = (lambda new, old: new) if all_known else (lambda new, old: np.where(known, new, old))
+        self.m1 = of_known(self.m1 + short * (u - self.m1), self.m1)
+        self.m2 = of_known(self.m2 + long * (u - self.m2), self.m2)
+        self.v = of_known(halves(self.v + deviation * (np.abs(u - self.m1) - self.v)), self.v)
         share = lambda t, p: math.log(max(t / p, 1e-9))
         first = self.rows <= FIRST or not e.scores.sum
         if first:
