@@ -276,7 +276,7 @@ func (s *stream) await(group string, sum int64, programs ...*program) {
 	}
 }
 
-// perMessage is how many rows a message of a load has. What these tests prove is about rows, kills and transactions that are open; each message more is
+// perMessage is the number of rows in each message of a load. What these tests prove is about rows, kills and transactions that are open; each message more is
 // a transaction more of a broker.
 const perMessage = 40
 
