@@ -85,7 +85,7 @@ func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, tall st
 	var byTime, byName, inTurn []string
 	for i, j := range judged {
 		c, col := j.Column, rec.Column(i)
-		if j.Feature || slices.Contains([]string{b.flags.time, b.columns.clock, b.flags.labels}, c.Name) || mostNulls*c.Nulls > c.Rows {
+		if slices.Contains([]string{b.flags.time, b.columns.clock, b.flags.labels}, c.Name) || mostNulls*c.Nulls > c.Rows || j.Feature && order.dates() {
 			continue
 		}
 		switch col.(type) {
@@ -99,15 +99,19 @@ func (b *backtest) keyOf(rec arrow.Record, judged []minibatch.Judgement, tall st
 		if distinct < 2 || col.Len() < rowsOfKey*distinct || named(calendarNames) {
 			continue
 		}
-		own := back(order.times, col.ValueStr)
+		own, steps := back(order.times, col.ValueStr), col.Len()-order.back
+		if j.Feature && 4*max(distinct*steps, col.Len()) > 5*min(distinct*steps, col.Len()) {
+			continue // a number says whose row it is only where nearly each time has a row of each
+		}
 		switch {
 		case order.back >= distinct-1 && order.back > 0 && 20*own <= order.back:
 			byTime = append(byTime, c.Name)
+		case j.Feature:
 		case order.times != nil && stretches == distinct && c.Name != tall && !slices.ContainsFunc(words, func(word string) bool { return word != "id" && keyNames[word] }):
 			// Batches and orders follow each other in time.
 		case c.Name == tall || named(keyNames) || strings.HasPrefix(j.Reason, "an id"):
 			byName = append(byName, c.Name)
-		case strings.HasPrefix(j.Reason, "text") && byTurns(distinct, col.Len(), col.ValueStr) && !ofCalendar(order.times, col.Len(), col.ValueStr):
+		case strings.HasPrefix(j.Reason, "text") && byTurns(distinct, col.Len(), col.ValueStr) && 20*own <= col.Len() && !ofCalendar(order.times, col.Len(), col.ValueStr):
 			inTurn = append(inTurn, c.Name)
 		}
 	}

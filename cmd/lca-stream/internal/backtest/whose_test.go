@@ -3,6 +3,8 @@ package backtest
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,10 +50,22 @@ func TestWhoseRowsTheyAre(t *testing.T) {
 		"machines of sites":                  {map[string]column{"at": at(time.Second, time.RFC3339), "site_id": of("s%d", func(i int) int { return i % 30 / 10 }), "machine_id": of("m%d", turn)}, []string{"at", "site_id", "machine_id"}, "machine_id"},
 		"batches of machines":                {map[string]column{"at": at(time.Second, time.RFC3339), "batch_id": func(i int) string { return fmt.Sprint("b", turn(i), "-", i/1200) }, "machine_id": of("m%d", turn)}, []string{"at", "batch_id", "machine_id"}, "machine_id"},
 		"neither tells the others' machines": {map[string]column{"at": at(time.Second, time.RFC3339), "site_id": of("s%d", func(i int) int { return i % 30 / 10 }), "machine_id": of("m%d", func(i int) int { return i % 10 })}, []string{"at", "site_id", "machine_id"}, ""},
+		"stores and what they sell":          {map[string]column{"at": func(i int) string { return begin.AddDate(0, 0, i/60).Format(time.DateOnly) }, "family": of("f%d", func(i int) int { return i % 10 }), "store": of("s%d", func(i int) int { return i % 60 / 10 })}, []string{"at", "family", "store"}, ""},
+		"machines by numbers, at the time":   {map[string]column{"at": func(i int) string { return begin.Add(time.Duration(i/30) * time.Minute).Format(time.RFC3339) }, "#tag": of("%d", turn)}, []string{"at", "#tag"}, "#tag"},
+		"counts, and some times twice":       {map[string]column{"at": func(i int) string { return begin.Add(time.Duration(i-i/20) * time.Second).Format(time.RFC3339) }, "#rpm": of("%d", func(int) int { return rng.IntN(100) })}, []string{"at", "#rpm"}, ""},
 	} {
 		var fields []arrow.Field
 		var columns []arrow.Array
 		for _, name := range c.order {
+			if strings.HasPrefix(name, "#") { // a column of numbers
+				b := array.NewInt64Builder(memory.DefaultAllocator)
+				for i := range rows {
+					n, _ := strconv.ParseInt(c.columns[name](i), 10, 64)
+					b.Append(n)
+				}
+				fields, columns = append(fields, arrow.Field{Name: name, Type: arrow.PrimitiveTypes.Int64}), append(columns, b.NewArray())
+				continue
+			}
 			b := array.NewStringBuilder(memory.DefaultAllocator)
 			for i := range rows {
 				if value := c.columns[name](i); value != "" {
