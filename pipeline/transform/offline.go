@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/apache/arrow/go/v15/arrow"
 
@@ -46,6 +47,20 @@ func (o *Offline) Judge(each func(Judged)) { o.transform.judged = each }
 
 // Watch has episodes told at the budget of rates, which know the rows by the offsets of their places.
 func (o *Offline) Watch(rates *episode.Rates) { o.transform.rates = rates }
+
+// SilenceRows is after how many messages, of any series, it is looked which series are silent.
+const SilenceRows = seriesBlock
+
+// Silence closes the episodes of series without a row for so long, by the clock of the rates, that nothing is known of them.
+func (o *Offline) Silence(of source.Partition, now time.Duration) {
+	t := o.transform
+	t.records = t.records[:0]
+	t.series.silent(now)
+	t.tellEpisodes(of)
+	for _, r := range t.records {
+		o.Said(r)
+	}
+}
 
 // Open are the episodes that are open, as they are behind the last row: the causes are those of now, and not those of the last record.
 func (o *Offline) Open(of source.Partition) []episode.Record {

@@ -200,11 +200,15 @@ func (s *heldSeriesSet) opened(one *heldSeries) {
 
 // silence closes the episodes of series without a row for so long that nothing is known of them, before the first row of a message.
 func (s *heldSeriesSet) silence(offset int64, clock *episode.RowClock) {
-	if offset/seriesBlock == (s.next-1)/seriesBlock {
-		return
+	if offset/seriesBlock != (s.next-1)/seriesBlock {
+		s.silent(clock.Elapsed)
 	}
+}
+
+// silent closes the episodes of series without a row for so long before the clock was there.
+func (s *heldSeriesSet) silent(now time.Duration) {
 	for _, name := range slices.Sorted(maps.Keys(s.open)) {
-		if one := s.open[name]; clock.Elapsed-one.heard > silentAfter {
+		if one := s.open[name]; now-one.heard > silentAfter {
 			s.close(one, episode.Silent)
 			s.heard(one, s.next-1, 0, one.features) // what its state is holds from there on
 		}

@@ -33,6 +33,7 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 	"github.com/lca-stream/lca-stream/pipeline/learn"
 	"github.com/lca-stream/lca-stream/pipeline/modelkey"
+	"github.com/lca-stream/lca-stream/pipeline/transform"
 	"github.com/lca-stream/lca-stream/sink/rowfile"
 	"github.com/lca-stream/lca-stream/source"
 	"github.com/lca-stream/lca-stream/source/format"
@@ -497,6 +498,7 @@ func (b *backtest) rows(ctx context.Context, rec arrow.Record) error {
 	n := int(rec.NumRows())
 	done := make([]scored, n)
 	normal := b.normal(c, n)
+	before := b.told.rates.Clock.Elapsed
 	b.told.clock(c, n)
 	if b.rival != nil {
 		if err := b.rival.take(rec, c, normal); err != nil {
@@ -512,8 +514,19 @@ func (b *backtest) rows(ctx context.Context, rec arrow.Record) error {
 			return err
 		}
 	}
-	if err := b.part(ctx, rec, c, normal, n, done); err != nil {
-		return err
+	for from := normal; from < n; {
+		row, now := b.row+int64(from), before
+		if from > 0 {
+			now = b.told.rates.At(row - 1).Elapsed
+		}
+		if row%transform.SilenceRows == 0 {
+			b.lanes.silence(now)
+		}
+		to := int(min(int64(n), int64(from)+transform.SilenceRows-row%transform.SilenceRows))
+		if err := b.part(ctx, rec, c, from, to, done); err != nil {
+			return err
+		}
+		from = to
 	}
 	if err := b.count(c, normal, done); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -103,6 +104,55 @@ func TestEpisodes(t *testing.T) {
 				if c := e.Causes[0]; len(e.Causes) != 2 || c.Feature != "a" || c.Direction != "up" || *c.Before > 1 || *c.Now < 2 || *c.Onset > 5 || *c.Onset < -40 || !strings.HasPrefix(e.Message, "m1: a went up at ") {
 					t.Errorf("%+v onset %d, %v %v: %s", c, *c.Onset, *c.Before, *c.Now, e.Message)
 				}
+			}
+		})
+	}
+}
+
+// The episode of a machine that has no rows for a day is over by then, as it is live, also where it has a model of its own: what comes later is another one.
+func TestSilentMachine(t *testing.T) {
+	t.Parallel()
+	for name, set := range map[string]func(*config.Config){
+		"series":    func(*config.Config) {},
+		"own model": func(c *config.Config) { c.Model.By = modelkey.By{Place: modelkey.Key} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(6, 6))
+			var text strings.Builder
+			text.WriteString("at,machine,a,b\n")
+			begin := time.Date(2026, 5, 3, 0, 0, 0, 0, time.UTC)
+			for i := range 18_000 {
+				far := 0.
+				if i%2 == 1 && i > 3100 {
+					if far = 8; i > 3300 && i < 17_000 {
+						continue
+					}
+				}
+				fmt.Fprintf(&text, "%s,m%d,%v,%v\n", begin.Add(time.Duration(i)*10*time.Second).Format(time.RFC3339), i%2, far+r.NormFloat64(), r.NormFloat64())
+			}
+			cfg := config.Default()
+			cfg.Source.Features = []string{"a", "b"}
+			set(cfg)
+			_, all, err := told(t, cfg, &flags{key: "machine", until: "2500", time: "at"}, text.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var of []string
+			for _, e := range all {
+				if *e.Series != "m1" || e.From.Row < 3100 {
+					continue
+				}
+				reason := "open"
+				if e.Reason != nil {
+					reason = *e.Reason
+				}
+				if of = append(of, reason); reason == episode.Silent && (e.To.Row < 3290 || e.To.Row > 3300) {
+					t.Errorf("it ended at row %d", e.To.Row)
+				}
+			}
+			if diff := cmp.Diff([]string{episode.Silent, "open"}, of); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

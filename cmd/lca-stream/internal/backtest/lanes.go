@@ -144,6 +144,13 @@ func (s *lanes) each() []*lane {
 	return s.order
 }
 
+// silence closes the episodes of series that have had no row for a day, by the clock of all rows.
+func (s *lanes) silence(now time.Duration) {
+	for _, l := range s.each() {
+		l.offline.Silence(l.partition(), now)
+	}
+}
+
 // end says how the episodes are that are open behind the last row.
 func (s *lanes) end() {
 	for _, l := range s.each() {
