@@ -28,7 +28,7 @@ func TestDashboardShowsData(t *testing.T) {
 		"together": {process(t, b, "together", "run")},
 		"apart":    {process(t, b, "apart", "learn"), process(t, b, "apart", "transform"), process(t, b, "apart", "transform")},
 	})
-	wait, stop := b.Load(t, kafkatest.Load{Topic: "plant", Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 2000, Bad: 0.02})
+	wait, stop := b.Load(t, kafkatest.Load{Topic: "plant", Data: "sensors", Rows: 1 << 30, PerMessage: 20, Rate: 600, Bad: 0.02})
 	for _, job := range []string{"together", "apart"} {
 		for _, panel := range dashboardPanels(t) {
 			for _, target := range panel.Targets {

@@ -44,7 +44,11 @@ func TestBacktestIsALiveRun(t *testing.T) {
 			const parts = 4
 			for part := range parts {
 				l.produce(part*c.rows/parts, (part+1)*c.rows/parts)
-				l.await(l.name+".learn", int64((part+1)*c.rows/parts), run)
+				if c.machines == 0 { // its learner is as far as its models say; it commits what is left by the clock
+					l.grow([]uint64{399, 999, 999, 1999}[part], run)
+				} else {
+					l.await(l.name+".learn", int64((part+1)*c.rows/parts), run)
+				}
 				for m := range c.machines { // the topic keeps two versions of a model of a value
 					for _, version := range [][]int64{{100, 200}, {400}, {800}, {1000}}[part] { // the first is young
 						l.export(l.machine(m), version)

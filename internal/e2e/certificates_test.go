@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// authority signs the certificates of one test's brokers and clients.
+// authority signs the certificates of brokers and clients.
 type authority struct {
 	t    *testing.T
 	dir  string
@@ -29,7 +29,7 @@ type authority struct {
 
 func newAuthority(t *testing.T, name string) *authority {
 	t.Helper()
-	a := &authority{t: t, dir: t.TempDir(), key: newKey(t)}
+	a := &authority{t: t, dir: programs, key: newKey(t)}
 	a.cert = &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,

@@ -53,7 +53,7 @@ func leaks(secrets map[string]string, places []place) (found []string) {
 // in what the other commands print, in what is printed when things go wrong.
 func TestSecretsStaySecret(t *testing.T) {
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	b := startSecured(t)
+	b := sharedSecured(t)
 	secrets := map[string]string{}
 	for _, what := range []string{
 		"the password in the file", "a wrong password in the file", "the password in the environment", "a wrong password in the environment",

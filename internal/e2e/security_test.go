@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 // secured is a broker with a port for every way to be asked who one is.
 type secured struct {
 	*kafkatest.Broker
+	setup           kafkatest.Setup
 	ca, otherCA     string // files
 	cert, key       string // of a client
 	badCert, badKey string // of a client whose authority is unknown
@@ -44,14 +46,36 @@ func saslOf(listener, password string) []string {
 		"scram-sha-512.sasl.jaas.config", "org.apache.kafka.common.security.scram.ScramLoginModule required;")
 }
 
-func startSecured(t *testing.T) *secured {
+// credentials are made once, for the broker that the tests share.
+var credentials struct {
+	sync.Mutex
+	made *secured
+}
+
+// sharedSecured is the broker that the tests of logins share. Those who log in have names of their own, or are ann.
+func sharedSecured(t *testing.T) *secured {
+	t.Helper()
+	credentials.Lock()
+	defer credentials.Unlock()
+	if credentials.made == nil {
+		credentials.made = newSecured(t)
+	}
+	s := *credentials.made
+	s.Broker = kafkatest.SharedWith(t, kafkatest.Kafka41, "secured", s.setup)
+	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		s.ScramUser(t, "ann", s.password, mechanism)
+	}
+	return &s
+}
+
+func newSecured(t *testing.T) *secured {
 	t.Helper()
 	ca, other := newAuthority(t, "ours"), newAuthority(t, "other")
 	later := time.Now().Add(24 * time.Hour)
 	s := &secured{ca: ca.file, otherCA: other.file, password: "correct horse"}
 	s.cert, s.key = ca.files("client", ca.issue("client", "", later))
 	s.badCert, s.badKey = other.files("stranger", other.issue("stranger", "", later))
-	setup := kafkatest.Setup{Listeners: []kafkatest.Listener{
+	setup := kafkatest.Setup{HeapMiB: 256, Listeners: []kafkatest.Listener{
 		{Name: "ENCRYPTED", Protocol: "SSL"}, {Name: "MUTUAL", Protocol: "SSL"}, {Name: "EXPIRED", Protocol: "SSL"}, {Name: "ELSEWHERE", Protocol: "SSL"},
 		{Name: "USERS", Protocol: "SASL_PLAINTEXT"}, {Name: "BOTH", Protocol: "SASL_SSL"},
 		{Name: "TOKENS", Protocol: "SASL_PLAINTEXT"},
@@ -67,10 +91,7 @@ func startSecured(t *testing.T) *secured {
 	setup.Properties = append(setup.Properties, saslOf("users", s.password)...)
 	setup.Properties = append(setup.Properties, saslOf("both", s.password)...)
 	setup.Properties = append(setup.Properties, bearers("tokens")...)
-	s.Broker = kafkatest.StartWith(t, kafkatest.Kafka41, setup)
-	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
-		s.ScramUser(t, "ann", s.password, mechanism)
-	}
+	s.setup = setup
 	return s
 }
 
@@ -78,7 +99,7 @@ func startSecured(t *testing.T) *secured {
 // with exit code 2 and a word that says what to change. Kafka itself often just hangs up.
 func TestSecurityOfARealBroker(t *testing.T) {
 	t.Parallel()
-	b, tokens := startSecured(t), startIssuer(t)
+	b, tokens := sharedSecured(t), startIssuer(t)
 	b.CreateTopic(t, "events", 1, nil)
 	trusted := "tls: {enabled: true, ca_file: " + b.ca + "}"
 	client := fmt.Sprintf("tls: {enabled: true, ca_file: %s, cert_file: %s, key_file: %s}", b.ca, b.cert, b.key)
@@ -162,7 +183,7 @@ func lastLine(out []byte) string {
 // for, and nothing is lost or doubled.
 func TestEveryLogin(t *testing.T) {
 	t.Parallel()
-	b, tokens := startSecured(t), startIssuer(t)
+	b, tokens := sharedSecured(t), startIssuer(t)
 	for _, c := range []struct {
 		name, listener, kafka string
 		load                  kafkatest.Load

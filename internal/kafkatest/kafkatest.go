@@ -353,10 +353,10 @@ func (e *embeddedNode) kill(t testing.TB) { e.stop(t) }
 // sharedHeapMiB is enough for the topics of all tests that are at work at once.
 const sharedHeapMiB = 512
 
-// shared are the brokers of the test binary, by kind.
+// shared are the brokers of the test binary, by kind and name.
 var shared struct {
 	sync.Mutex
-	brokers map[Kind]*sharedBroker
+	brokers map[string]*sharedBroker
 }
 
 type sharedBroker struct {
@@ -375,20 +375,27 @@ func Shared(t testing.TB, k Kind) *Broker {
 	if k == Embedded {
 		return Start(t, k)
 	}
+	return SharedWith(t, k, "", Setup{HeapMiB: sharedHeapMiB})
+}
+
+// SharedWith is Shared for the tests that need a broker with settings, which have a name.
+func SharedWith(t testing.TB, k Kind, name string, setup Setup) *Broker {
+	t.Helper()
 	shared.Lock()
 	defer shared.Unlock()
-	s := shared.brokers[k]
+	key := string(k) + name
+	s := shared.brokers[key]
 	if s != nil && s.asked[t.Name()] { // with -count all tests run again, when all of them have ended
 		s.life.end(false)
-		delete(shared.brokers, k)
+		delete(shared.brokers, key)
 		s = nil
 	}
 	if s == nil {
-		s = startShared(t, k)
+		s = startShared(t, k, setup)
 		if shared.brokers == nil {
-			shared.brokers = map[Kind]*sharedBroker{}
+			shared.brokers = map[string]*sharedBroker{}
 		}
-		shared.brokers[k] = s
+		shared.brokers[key] = s
 	}
 	s.asked[t.Name()] = true
 	b := *s.Broker
@@ -397,7 +404,7 @@ func Shared(t testing.TB, k Kind) *Broker {
 	return &b
 }
 
-func startShared(t testing.TB, k Kind) *sharedBroker {
+func startShared(t testing.TB, k Kind, setup Setup) *sharedBroker {
 	t.Helper()
 	life := &lifetime{TB: t}
 	up := false
@@ -406,7 +413,7 @@ func startShared(t testing.TB, k Kind) *sharedBroker {
 			life.end(true)
 		}
 	}()
-	b := StartWith(life, k, Setup{HeapMiB: sharedHeapMiB})
+	b := StartWith(life, k, setup)
 	up = true
 	return &sharedBroker{b, life, map[string]bool{}}
 }
