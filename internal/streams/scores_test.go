@@ -38,7 +38,11 @@ func TestPOfFreshRows(t *testing.T) {
 
 // TestPOfManyColumns holds the same where there are few rows per column: the rows that give p have had their part in μ and C_G, and fresh ones have not.
 func TestPOfManyColumns(t *testing.T) {
-	const d, n, fresh = 100, 1500, 20000
+	const d, n = 100, 1500
+	fresh := 20000
+	if testing.Short() {
+		fresh = 5000
+	}
 	var shares []float64
 	for seed := range uint64(testSeeds) { // with -short, too: 1,500 rows say what is rarer than 1 in 100 to a quarter
 		c := online.DefaultConfig(d)
@@ -48,7 +52,7 @@ func TestPOfManyColumns(t *testing.T) {
 		m.NewScorer().Score(nil, score, normal(d).rows(r, fresh).RawMatrix().Data, fresh)
 		for _, s := range score {
 			if m.Scores.P(float64(s)) < 0.01 {
-				below += 1. / fresh
+				below += 1 / float64(fresh)
 			}
 		}
 		shares = append(shares, below)
