@@ -58,6 +58,9 @@ func TestKafka(t *testing.T) {
 	kafkatest.Each(t, func(t *testing.T, b *kafkatest.Broker) {
 		for version := 1; version <= newest(b.Kind); version++ {
 			for i, c := range cases {
+				if testing.Short() && version < newest(b.Kind) && i == len(cases)-1 { // the broker restarts for the newest version
+					continue
+				}
 				t.Run(fmt.Sprintf("v%d/%s", version, strings.ReplaceAll(c.name, " ", "_")), func(t *testing.T) {
 					c.run(t, &rig{Broker: b, t: t, name: fmt.Sprintf("v%d-case%d", version, i), version: version})
 				})
