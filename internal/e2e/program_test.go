@@ -49,7 +49,7 @@ func TestMain(m *testing.M) {
 	programs = dir
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // one a core, and these wait more than they compute
-		_ = flag.Set("test.parallel", strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+		_ = flag.Set("test.parallel", strconv.Itoa(max(6, runtime.GOMAXPROCS(0))))
 	}
 	code := kafkatest.Tests{M: m}.Run()
 	_ = os.RemoveAll(dir)
