@@ -24,7 +24,7 @@ const (
 	far        = 3.0  // scales of its noise a column has moved: its onset
 	moved      = 2.0  // the same of its mean: a direction
 	causeReach = 1e-5 // least weight of a row in the means of an episode …
-	lastRows   = 10   // … and 1/this in those of the last rows: docs/quality.md compares 20
+	lastRows   = 7    // … and 1/this in those of the last rows: docs/quality.md compares 10 and 20
 	unknown    = math.MinInt16
 
 	// A column has changed by itself from this rank on, and from so much more in a single row; is strange to the others from this residual on.

@@ -7,7 +7,7 @@ import numpy as np
 from recent import RATES, halves
 
 MOST = 16  # columns that a record names
-LAST = 10  # rows in the account of the last ones
+LAST = 7  # rows in the account of the last ones
 LEAST = 0.05  # scales: what steps and deviations are compared with at least
 CHANGED, STRANGE = 2.5, 1.75**2  # the least rank of a column that has changed by itself; residual of one in a relation that has broken
 TOLERANCE = 1e-4  # numbers are rounded to 20 bits on their way
