@@ -30,7 +30,7 @@ import (
 // Of former editions it reads the versions that they wrote, state.FirstEdition and state.SecondEdition. Those between were never released and are refused.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 20
+	stateVersion = 21
 	stateHeader  = 24
 )
 

@@ -170,7 +170,7 @@ func (l *Learner) Unusual(rows []float64) bool {
 		turns[i] = &s
 	}
 	l.scorer.Score(l.newest, scores, rows, turns)
-	high, level := 0, l.newest.Usual()
+	high, level := 0, l.usual
 	for _, score := range scores[FirstRows:] {
 		if score > level {
 			high++
@@ -217,12 +217,12 @@ type hold struct {
 }
 
 // follow takes the score of the next row.
-func (h *hold) follow(score, level float64, e *Evaluator) {
+func (h *hold) follow(score, level, usual float64) {
 	if !h.Open {
 		if !(score > level) {
 			return
 		}
-		h.usual = e.Usual()
+		h.usual = usual
 	}
 	h.Step(score, level, h.usual)
 }

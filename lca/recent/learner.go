@@ -37,6 +37,7 @@ const (
 	mostAfter   = 1000 // rows learnt, from which on the highest peak says how high they go
 	heldAfter   = 1000 // rows learnt, from which on runs are held
 	judgedAfter = 400  // … and rows judged: where the rows of many series come in no order, the first series that are old enough for that are few, and do not tell how high others go
+	keptFor     = 2.5  // a tail is kept behind a fault until this times the rows that it is of have been judged: as many again as it was learnt from
 	heldFar     = 10   // T²/3d, above which rows of a run that is held are not learnt at all, and have a weight before Settle, too
 )
 
@@ -53,6 +54,7 @@ type Learner struct {
 	first   Distribution
 	peaks   peaks
 	start   float64 // of runs of scores, by the newest evaluator
+	usual   float64 // score up to which rows are usual where they are held
 	held    float64 // level of runs that are held, by the newest evaluator
 	left    float64 // … whose rows are not learnt however near they are
 	newest  *Evaluator
@@ -217,7 +219,7 @@ func (l *Learner) judge(series []*Series) {
 				l.peaks.follow(&series[i].run, score, l.start, l.held)
 			}
 			if l.holding() {
-				series[i].hold.follow(score, l.held, e)
+				series[i].hold.follow(score, l.held, l.usual)
 			}
 			far = share > heldFar && l.holding() && (l.settled || !l.normal)
 			strange := l.settled && series[i].hold.Open && series[i].run.peak+leastScore > l.left
@@ -273,7 +275,7 @@ func (l *Learner) Settle() {
 
 // use makes an evaluator the newest.
 func (l *Learner) use(e *Evaluator) {
-	l.newest, l.start = e, e.Scores.runStart()
+	l.newest, l.start, l.usual = e, e.Scores.runStart(), e.Usual()
 	l.hold(&e.Tail)
 }
 
@@ -315,6 +317,12 @@ func (l *Learner) freeze() {
 	start := e.Scores.runStart()
 	e.Tail = l.peaks.tail(start, &e.Scores, func(p peak) float64 { return p.height(start) })
 	then := l.peaks.tail(start, &e.Scores, func(p peak) float64 { return p.score })
+	usual := e.Usual()
+	if was != nil && l.learnt > mostAfter && e.Tail.Peaks < 2 && was.Tail.Peaks >= 2 && float64(l.peaks.judged) <= keptFor*was.Tail.Rows {
+		// The first rows of a fault are a large share of the scores of a young stream: runs then begin above nearly all that it makes by itself, and rows would
+		// tell how high the fault was. What is held is told by them all the same, or regimes that come later would be held for good.
+		e.Tail = was.Tail
+	}
 	switch {
 	case l.learnt < mostAfter:
 		e.Tail.Most, then.Most = 0, 0
@@ -322,6 +330,7 @@ func (l *Learner) freeze() {
 		e.Tail.Peaks, e.Tail.Most, then.Most = 0, 0, 0 // nothing passes
 	}
 	l.use(e)
+	l.usual = usual
 	l.hold(&then)
 }
 

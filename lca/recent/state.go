@@ -11,7 +11,7 @@ import (
 //
 //	series    rows, short, long, deviation (halves), rows with steps, last and mean step (halves) and slow mean (all three are empty where causes are not told); a learner's also has the peak of its run, and in one number the rows since it was high and, from bit 32 on, since it began, and its place among the peaks; 1 and its hold, or 0, whether it has joined, and weights of others
 //	hold      score up to which rows are usual, usual rows since the last other one, four words of which of the last 200 rows were, the next of them
-//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, turn, series that have joined, weights of others, acceptances, 1, the newest evaluator and from where on runs are held and not learnt, or 0
+//	learner   learnt, settled, moments of z, moments of x′, distribution of scores, of first scores, peaks, turn, series that have joined, weights of others, acceptances, 1, the newest evaluator, from where on runs are held and not learnt, and up to where held rows are usual, or 0
 //	acceptances  their number, and of each series, turn, time of its last row, and number of the reason
 //	peaks     rows judged, rows before the first peak, and of each peak its score, the start of runs and the rows judged until then
 //	moments   rows that they stand for, rows that came, mean, covariance
@@ -113,6 +113,7 @@ func (l *Learner) AppendBinary(b []byte) ([]byte, error) {
 		l.newest.write(w)
 		w.F64(l.held)
 		w.F64(l.left)
+		w.F64(l.usual)
 	}
 	return w.B, nil
 }
@@ -130,7 +131,7 @@ func ReadLearner(b []byte, dim int) (l *Learner, rest []byte, err error) {
 	l.accepted = readAccepted(r)
 	if r.U64() == 1 {
 		l.use(readEvaluator(r, dim))
-		l.held, l.left = r.F64(), r.F64()
+		l.held, l.left, l.usual = r.F64(), r.F64(), r.F64()
 	}
 	return l, r.B, failed(r, "recent score")
 }

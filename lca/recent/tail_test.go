@@ -308,6 +308,33 @@ func TestLongFaultIsOneEpisode(t *testing.T) {
 	}
 }
 
+// Behind a far fault of a young stream the next one is told, too.
+func TestFaultOfAYoungStream(t *testing.T) {
+	const d, begin, rows, pause, times = 8, 3000, 300, 1500, 10
+	told := 0
+	for seed := range uint64(times) {
+		next, at := law("white", d, rand.New(rand.NewPCG(seed, 4))), 0
+		faulty := func() []float64 {
+			row := next()
+			switch {
+			case at >= begin && at < begin+rows:
+				row[0] += 1000
+			case at >= begin+rows+pause:
+				row[0] += 8
+			}
+			at++
+			return row
+		}
+		opened, _ := episodesIn(faulty, d, begin+rows+pause+rows, 1./20_000)
+		if n := len(opened); n > 0 && opened[n-1] >= begin+rows+pause {
+			told++
+		}
+	}
+	if told < times-1 {
+		t.Errorf("told in %d of %d streams", told, times)
+	}
+}
+
 // A fault that comes back is told each time: those before it must not be what the stream makes by itself.
 func TestFaultThatReturns(t *testing.T) {
 	const d, begin, times = 8, 20_000, 20
