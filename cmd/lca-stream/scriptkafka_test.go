@@ -58,12 +58,17 @@ func produce(ts *testscript.TestScript, neg bool, args []string) {
 			records = append(records, kafka.Record{Key: kafka.NewBytes([]byte(name)), Value: kafka.NewBytes([]byte(v))})
 		}
 	}
+	send(ts, topic, to, records)
+}
+
+// send writes records to a partition.
+func send(ts *testscript.TestScript, topic string, partition int, records []kafka.Record) {
 	c := ts.Value("broker").(*kafkatest.Broker).Client()
-	fresh := &kafka.Transport{} // knows of topics made a moment ago
+	fresh := &kafka.Transport{} // knows of topics and partitions made a moment ago
 	defer fresh.CloseIdleConnections()
 	c.Transport = fresh
 	answer, err := c.Produce(context.Background(), &kafka.ProduceRequest{
-		Topic: topic, Partition: to, RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
+		Topic: topic, Partition: partition, RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
 	})
 	if err == nil {
 		err = answer.Error
@@ -149,13 +154,7 @@ func publish(ts *testscript.TestScript, neg bool, args []string) {
 			records[i].Headers = append(records[i].Headers, kafka.Header{Key: h.Key, Value: h.Value})
 		}
 	}
-	answer, err := ts.Value("broker").(*kafkatest.Broker).Client().Produce(context.Background(), &kafka.ProduceRequest{
-		Topic: args[0], Partition: int(partition), RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(records...),
-	})
-	if err == nil {
-		err = answer.Error
-	}
-	ts.Check(err)
+	send(ts, args[0], int(partition), records)
 }
 
 // grow NAME N: gives a topic N partitions.
