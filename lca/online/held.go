@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
@@ -101,7 +103,7 @@ func (l *rowGate) withCompany(b pool.Batch) pool.Batch {
 	return new(pool.Batch).Pick(b, known, len(m.centre))
 }
 
-// companyRows is how many rows are compared with all in one product of matrices.
+// companyRows is the number of rows that one product of matrices compares with all others.
 const companyRows = 64
 
 // company returns log Σ exp(−½|z_i−z_j|²) over the other rows; of many columns each term of the sum may be too small for a float64.
@@ -119,7 +121,7 @@ func (l *rowGate) company(b pool.Batch, z []float64, n int) []float64 {
 			for j, v := range distances {
 				both := squares[first+i] + squares[j]
 				if distances[j] = both - 2*v; distances[j] < cancels*both {
-					distances[j] = squaredDistance(z[(first+i)*n:][:n], z[j*n:][:n])
+					kernel.SquaredDistances(distances[j:j+1], z[j*n:], n, z[(first+i)*n:][:n])
 				}
 			}
 			sums[first+i] = l.logCompany(b, first+i, distances, kernel.NearCopy*float64(n))
@@ -131,41 +133,23 @@ func (l *rowGate) company(b pool.Batch, z []float64, n int) []float64 {
 // cancels is the squared distance, as a share of the squares that it is the rest of, below which it is computed from the coordinates themselves.
 const cancels = 1e-9
 
-func squaredDistance(a, b []float64) (sum float64) {
-	for k, v := range a {
-		u := v - b[k]
-		sum = math.FMA(u, u, sum)
-	}
-	return sum
-}
-
-// logCompany is company for row i. Near copies count as long as they are many, and not all at once.
+// logCompany is company for row i, whose distances it overwrites. Near copies count as long as they are many, and not all at once.
 func (l *rowGate) logCompany(b pool.Batch, i int, distances []float64, near float64) float64 {
-	least, equal := math.Inf(1), 0.0
+	equal := 0.0
 	for j, v := range distances {
+		distances[j] = math.Inf(-1)
 		switch {
 		case b.IDs[i] == b.IDs[j] || b.Places[i].Near(b.Places[j], l.gap):
-			distances[j] = math.Inf(1)
 		case v >= near:
-			least = min(least, v)
-		default:
-			if distances[j] = math.Inf(1); !b.Places[i].Near(b.Places[j], uint64(l.cfg.Minibatch)) {
-				equal++
-			}
+			distances[j] = -0.5 * v
+		case v < near && !b.Places[i].Near(b.Places[j], uint64(l.cfg.Minibatch)): // squares of numbers that overflow have no distance
+			equal++
 		}
 	}
 	if equal >= kernel.AtomCopies {
-		least = 0
-	} else {
-		equal = 0
+		distances[i] = math.Log(equal) // in the place of the row itself
 	}
-	if math.IsInf(least, 1) {
-		return math.Inf(-1)
-	}
-	for _, v := range distances {
-		equal += math.Exp(-0.5 * (v - least))
-	}
-	return math.Log(equal) - 0.5*least
+	return floats.LogSumExp(distances)
 }
 
 // coordinates returns Bᵀ(x−c) by the B of the last split.

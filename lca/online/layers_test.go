@@ -75,8 +75,8 @@ func TestCompanyOfManyColumns(t *testing.T) {
 		for i, got := range g.company(b, z, n) {
 			terms := make([]float64, 0, rows)
 			for j := range rows {
-				if distance := squaredDistance(z[i*n:][:n], z[j*n:][:n]); i != j {
-					terms = append(terms, -0.5*distance)
+				if distance := floats.Distance(z[i*n:][:n], z[j*n:][:n], 2); i != j {
+					terms = append(terms, -0.5*distance*distance)
 				}
 			}
 			if want := floats.LogSumExp(terms); !(math.Abs(got-want) <= 1e-5*max(1, math.Abs(want))) {

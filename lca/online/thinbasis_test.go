@@ -1,6 +1,7 @@
 package online
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -114,5 +115,45 @@ func thinIsTheWholeStep(t *testing.T, c Config, minibatches int, most float64) {
 				t.Fatalf("element %d, %d of C_L is %v, with whole matrices %v", i, j, thin.cl[i*d+j], whole.cl[i*d+j])
 			}
 		}
+	}
+}
+
+// TestFollowedDirectionsGoOn holds that a learner that was written and read between two splits follows the same directions, to the bit.
+func TestFollowedDirectionsGoOn(t *testing.T) {
+	const d = 80
+	c := DefaultConfig(d)
+	c.Kind, c.Metric, c.Rank, c.Neighbours, c.Recent = lca.KindLCA, lca.MetricLowRank, 3, 600, false
+	l, err := NewLearner(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(6, d))
+	x := mat.NewDense(c.Minibatch, d, nil)
+	kept := 0
+	for range 40 {
+		for row := range c.Minibatch {
+			far := 3 * r.NormFloat64()
+			for k := range d {
+				x.Set(row, k, r.NormFloat64()+far*float64(k%3))
+			}
+		}
+		restored, err := NewLearner(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := restored.UnmarshalBinary(stateOf(t, l)); err != nil {
+			t.Fatal(err)
+		}
+		feed(t, l, x, c.Minibatch)
+		feed(t, restored, x, c.Minibatch)
+		if m := l.metric; m != nil && m.form == narrowForm && m.frame != m.number {
+			kept++
+		}
+		if !bytes.Equal(stateOf(t, restored), stateOf(t, l)) {
+			t.Fatal("a learner that was read goes on otherwise")
+		}
+	}
+	if kept < 10 {
+		t.Errorf("directions were followed in %d minibatches", kept)
 	}
 }

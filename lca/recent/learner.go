@@ -275,12 +275,15 @@ func (l *Learner) Settle() {
 
 // use makes an evaluator the newest.
 func (l *Learner) use(e *Evaluator) {
-	l.newest, l.start, l.usual = e, e.Scores.runStart(), e.Usual()
-	l.hold(&e.Tail)
+	l.newest, l.start = e, e.Scores.runStart()
+	l.hold(&e.Tail, e.Usual())
 }
 
-// hold sets from where on runs are held, and their rows not learnt, by how high peaks were in their time: of a young stream more is learnt.
-func (l *Learner) hold(t *Tail) { l.held, l.left = t.reachedBy(heldShare), t.reachedBy(leftShare) }
+// hold sets from where on runs are held, and their rows not learnt, by how high peaks were in their time: of a young stream more is learnt. Rows whose scores are
+// up to usual end a hold.
+func (l *Learner) hold(t *Tail, usual float64) {
+	l.held, l.left, l.usual = t.reachedBy(heldShare), t.reachedBy(leftShare), usual
+}
 
 // freeze makes the evaluator of what has been learnt.
 func (l *Learner) freeze() {
@@ -330,8 +333,7 @@ func (l *Learner) freeze() {
 		e.Tail.Peaks, e.Tail.Most, then.Most = 0, 0, 0 // nothing passes
 	}
 	l.use(e)
-	l.usual = usual
-	l.hold(&then)
+	l.hold(&then, usual)
 }
 
 // fewCharts reports whether the charts of series are not known: of those that are old enough there are few, which do not tell what the others are like. Where

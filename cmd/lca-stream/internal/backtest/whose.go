@@ -11,10 +11,10 @@ import (
 	"github.com/lca-stream/lca-stream/minibatch"
 )
 
-// rowsOfKey is how many rows each value of a column that says whose row it is has, at least, on average.
+// rowsOfKey is the least mean number of rows of a value, in a column that says whose row it is.
 const rowsOfKey = 10
 
-// mostNulls is of how many rows one may not say whose it is.
+// mostNulls: one row in this many may be null there.
 const mostNulls = 100
 
 // keyNames are the last words of names of columns that say whose row it is.
