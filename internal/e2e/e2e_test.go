@@ -125,6 +125,7 @@ func TestKillNine(t *testing.T) {
 				}
 			}
 			s.awaitVersions(2, programs...)
+			s.awaitMovedCauses(programs...)
 			stop()
 			done := wait()
 			s.await(s.name, int64(done.Messages+done.Bad), programs...)

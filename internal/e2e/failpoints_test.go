@@ -56,7 +56,7 @@ func (s *stream) visitPlaces(places map[string][]string, what string) {
 	if s.byKey { // 50 keys, each of which has a model to fit and to choose, after about 280 rows
 		rate, first = 800, 14_000/perMessage
 	}
-	wait, stop := s.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: perMessage, Rate: rate, Bad: 0.01, Invalid: 0.05, Seed: int(seed%1e6) + 1, Apart: 20 * time.Second})
+	wait, stop := s.Load(t, kafkatest.Load{Topic: s.topic("in"), Data: "sensors", Rows: 1 << 30, PerMessage: perMessage, Rate: rate, Bad: 0.01, Invalid: 0.05, Seed: int(seed%1e6) + 1, Apart: 20 * time.Second, Fault: 2000 / perMessage})
 	transform, learn := s.program("transform"), s.program("learn")
 	s.await(s.name, 400/perMessage, transform, learn)
 	s.await(s.name+".learn", first, transform, learn) // so that there is a checkpoint to restore
@@ -93,6 +93,7 @@ func (s *stream) visitPlaces(places map[string][]string, what string) {
 		}
 	}
 	s.await(s.name, s.committedSoFar(s.name)+400/perMessage, transform, learn)
+	s.awaitMovedCauses(transform, learn)
 	stop()
 	done := wait()
 	s.await(s.name, int64(done.Messages+done.Bad), transform, learn)

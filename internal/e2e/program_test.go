@@ -402,6 +402,20 @@ func (s *stream) movedCauses() (moved int) {
 	return moved
 }
 
+// awaitMovedCauses waits for what toldEpisodes wants last: a fast machine has gone through the rest of a test before a fault has lasted for that.
+func (s *stream) awaitMovedCauses(programs ...*program) {
+	s.t.Helper()
+	grown := s.growth("alarms")
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		for _, p := range programs {
+			p.alive()
+		}
+		if grown() && s.movedCauses() > 0 {
+			return
+		}
+	}
+}
+
 // openEpisodes returns the number of episodes that are open by their records, and how many of these have been updated.
 func (s *stream) openEpisodes() (all, long int) {
 	s.t.Helper()
