@@ -3,6 +3,7 @@ package recent
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -24,7 +25,8 @@ const (
 	far        = 3.0  // scales of its noise a column has moved: its onset
 	moved      = 2.0  // the same of its mean: a direction
 	causeReach = 1e-5 // least weight of a row in the means of an episode …
-	lastRows   = 7    // … and 1/this in those of the last rows: docs/quality.md compares 10 and 20
+	lastRows   = 7    // … and 1/this in those of the last rows: docs/quality.md compares 5 and 10
+	driftRate  = 1.0 / 500
 	unknown    = math.MinInt16
 
 	// A column has changed by itself from this rank on, and from so much more in a single row; is strange to the others from this residual on.
@@ -57,6 +59,7 @@ type Cause struct {
 	top    float64   // highest score
 	weight float64   // of the rows, the highest score's being 1
 	last   account   // the same, of the last ones
+	drift  []float64 // slow mean of x′ − before in the episode, from 0
 }
 
 // A Change is what became of a column.
@@ -66,6 +69,8 @@ type Change struct {
 	Direction   string // up, down, noisy or quiet
 	Before, Now float64
 	Onset       int // rows from the first of the episode, less than 0: before it
+
+	lately float64 // its rank if x′ is compared with the slow mean of the episode
 }
 
 // Account takes row i of the last call of Score, of that series, into account: into what is known of the steps of the series, or, while an episode
@@ -151,7 +156,7 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, 
 
 func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 	d := e.Dim
-	c := &Cause{before: make([]float64, d), all: newAccount(d), last: newAccount(d)}
+	c := &Cause{before: make([]float64, d), all: newAccount(d), last: newAccount(d), drift: make([]float64, d)}
 	for k := range d {
 		short, long := z[k], z[d+k]
 		if long != long {
@@ -219,8 +224,9 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, share f
 	least := leastNoise * scale
 	noise := (step/max(steps, least) + math.Abs(away)/max(typical, least)) / 2
 	moved := x - c.was(k)
-	c.all.add(k, share, noise, moved, scale, residual)
-	c.last.add(k, max(1/float64(c.Rows), 1./lastRows), noise, moved, scale, residual)
+	c.all.add(k, share, noise, moved, 0, scale, residual)
+	c.last.add(k, max(1/float64(c.Rows), 1./lastRows), noise, moved, c.drift[k], scale, residual)
+	c.drift[k] = state.Round(c.drift[k] + float64(driftRate*(moved-c.drift[k])))
 	if c.onset(k) == unknown && (math.Abs(moved) > far*max(typical, least) || noise > far) {
 		c.begins(k, int(min(c.Rows-1, math.MaxInt16)))
 	}
@@ -237,11 +243,15 @@ func (c *Cause) Ranked(e *Evaluator, most int) []Change {
 	if c.Rows > quietRows {
 		quiet = quietWhole
 	}
-	all, _ := c.changes(e, &c.all, c.Rows, quiet)
+	all, own := c.changes(e, &c.all, c.Rows, quiet)
+	if !own {
+		broken(&c.all, all)
+	}
 	return ranked(all, most)
 }
 
-// Now is Ranked of the last rows alone. The first of them is what Moved compares with from now on.
+// Now is Ranked of the last rows alone. As columns that have changed for good are part of a long episode, they are ranked by x′ less its slow mean
+// in the episode, if one has changed by that. The first of them is what Moved compares with from now on.
 func (c *Cause) Now(e *Evaluator, most int) []Change {
 	all, _ := c.lately(e)
 	all = ranked(all, most)
@@ -269,10 +279,22 @@ func (c *Cause) Moved(e *Evaluator) bool {
 	return c.other >= movedRows
 }
 
-// lately returns the changes of the last rows.
+// lately returns the changes of the last rows, and whether a column has changed by itself, or a relation has broken.
 func (c *Cause) lately(e *Evaluator) (changes []Change, changed bool) {
 	rows := min(c.Rows, lastRows)
-	return c.changes(e, &c.last, rows, quietOf(rows))
+	changes, own := c.changes(e, &c.last, rows, quietOf(rows))
+	for _, one := range changes {
+		if changed = one.changed(one.lately, rows); changed {
+			break
+		}
+	}
+	if !changed {
+		return changes, own || broken(&c.last, changes)
+	}
+	for i := range changes {
+		changes[i].Rank = changes[i].lately
+	}
+	return changes, true
 }
 
 // quietOf is below which noise a column of a few rows has lost its life.
@@ -283,36 +305,49 @@ func ranked(changes []Change, most int) []Change {
 	return changes[:min(most, len(changes))]
 }
 
-// changes are what became of the columns with values, by an account and its number of rows, and whether one has changed by itself, or a relation has broken.
-func (c *Cause) changes(e *Evaluator, a *account, rows uint32, quiet float64) (changes []Change, changed bool) {
-	own, strangest := 0., 0.
+// changes are what became of the columns with values, by an account and its number of rows, and whether one has changed by itself.
+func (c *Cause) changes(e *Evaluator, a *account, rows uint32, quiet float64) (changes []Change, own bool) {
 	for k := range c.before {
 		if a.noise[k] != a.noise[k] {
 			continue
 		}
 		one := c.change(e, a, k, quiet)
-		if one.Direction == "quiet" {
-			own = math.Inf(1)
-		}
-		own, strangest = max(own, one.Rank), max(strangest, a.strange[k])
+		own = own || one.changed(one.Rank, rows)
 		changes = append(changes, one)
 	}
-	if own >= ownChange+ownOfARow/math.Sqrt(float64(rows)) {
-		return changes, true
+	return changes, own
+}
+
+// changed reports whether a column has changed by itself, if that is its rank after a number of rows.
+func (c *Change) changed(rank float64, rows uint32) bool {
+	return c.Direction == "quiet" || rank >= ownChange+ownOfARow/math.Sqrt(float64(rows))
+}
+
+// broken reports whether a relation has broken, and ranks the columns by how far they are from what the others tell of them then.
+func broken(a *account, changes []Change) bool {
+	strangest := 0.
+	for _, one := range changes {
+		strangest = max(strangest, a.strange[one.Column])
 	}
-	if strangest > leastStrange*leastStrange {
-		for i := range changes {
-			changes[i].Rank = math.Sqrt(a.strange[changes[i].Column])
-		}
-		return changes, true
+	if !(strangest > leastStrange*leastStrange) {
+		return false
 	}
-	return changes, false
+	for i := range changes {
+		changes[i].Rank = math.Sqrt(a.strange[changes[i].Column])
+	}
+	return true
 }
 
 // change is what became of column k by itself.
 func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64) Change {
-	rms, mean := a.rms[k]/e.Scale[k], a.mean[k]/e.Scale[k]
-	one := Change{Column: k, Rank: noiseShare*math.Log1p(a.noise[k]) + math.Log1p(rms), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
+	late, mean := a.rms[k]/e.Scale[k], a.mean[k]/e.Scale[k]
+	rms := late
+	if a == &c.last {
+		drift := c.drift[k] / e.Scale[k]
+		rms = math.Sqrt(max(float64(late*late)+float64(drift*(2*mean-drift)), float64(mean*mean))) // of (x′ − before)² again, as if drift were the same in all its rows
+	}
+	own := noiseShare * math.Log1p(a.noise[k])
+	one := Change{Column: k, Rank: own + math.Log1p(rms), lately: own + math.Log1p(late), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
 	if c.onset(k) == unknown {
 		one.Onset = 0
 	}
@@ -320,7 +355,8 @@ func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64) Change {
 	typical := e.Charts.Mean[2*e.Dim+k]
 	if a.noise[k] < quiet && typical > leastNoise*e.Scale[k] {
 		if below := (1 - a.noise[k]) * typical / (e.Scale[k] * e.deviationOf(k)); below > steady {
-			one.Rank, one.Direction, one.Onset = one.Rank+noiseShare*math.Log1p(below), "quiet", 0
+			more := noiseShare * math.Log1p(below)
+			one.Rank, one.lately, one.Direction, one.Onset = one.Rank+more, one.lately+more, "quiet", 0
 			return one
 		}
 	}
@@ -360,11 +396,11 @@ func (c *Cause) Clone() *Cause {
 		return nil
 	}
 	clone := *c
-	clone.before, clone.all, clone.last = slices.Clone(c.before), c.all.clone(), c.last.clone()
+	clone.before, clone.all, clone.last, clone.drift = slices.Clone(c.before), c.all.clone(), c.last.clone(), slices.Clone(c.drift)
 	return &clone
 }
 
-// AppendBinary appends the cause, 40 bytes for each column.
+// AppendBinary appends the cause, 44 bytes for each column.
 func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 	w := state.Writer{B: b}
 	w.U64(uint64(c.Rows) | uint64(c.first)<<32 | uint64(c.other)<<48)
@@ -372,6 +408,7 @@ func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 	w.Floats(c.before)
 	c.all.write(&w)
 	c.last.write(&w)
+	w.Halves(c.drift)
 	return w.B, nil
 }
 
@@ -388,5 +425,8 @@ func ReadCause(b []byte) (c *Cause, rest []byte, err error) {
 	c.before = r.Floats()
 	c.all.read(r, len(c.before))
 	c.last.read(r, len(c.before))
+	if c.drift = r.Halves(); len(c.drift) != len(c.before) {
+		r.Fail(fmt.Errorf("%d drifts of %d columns", len(c.drift), len(c.before)))
+	}
 	return c, r.B, failed(r, "cause")
 }

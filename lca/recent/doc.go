@@ -56,7 +56,7 @@
 // Of the numbers of a column a series keeps, while it is not in an episode, the mean step |x′ − x′ of the row before| at 1/1000, which begins at what is usual of v,
 // and a slow mean of x′ at 1/200, which begins at m₂; of its first rows both are quicker, at 1/(rows + 20). Where an episode opens, the slow mean is what the column
 // was before. Four means are taken of a column, once over all rows of the episode, the first one too, each by the fourth power of its score, as those behind a
-// fault are usual again (Ranked), and once over the last ones, where a row weighs 1/10 at least (Now): of
+// fault are usual again (Ranked), and once over the last ones, where a row weighs 1/7 at least (Now): of
 //
 //	noise    ½ step / mean step + ½ |x′−m₁| / usual v; both are divided by at least s/20
 //	square   (x′−before)², by its root
@@ -74,6 +74,9 @@
 // A column that no longer follows the others, with each in its range, was named first in none of 24 plants, and is in 22 after 31 rows. On the given third of the
 // wild board it is the same: of the columns that 71 faults have, 41 and 82 % (smd, asd) are named, and the first is guilty as often. A share of strange in every rank
 // cost more there than it gained in plants.
+//
+// A column that has changed for good is part of an episode as long as it is open. Now ranks columns by what they have changed lately, if one has: the square is of
+// x′−before less its mean in the episode at 1/500, from 0. Before, now and direction are as without.
 //
 // While an episode is open, other columns may become those that have changed most: Moved tells when, by 0.2 in the rank for three rows running, but not
 // where none has so high a rank, and no relation has broken: as behind a fault, before the episode is over.

@@ -195,7 +195,7 @@ const (
 )
 
 // openBytes is at most what an episode that is open adds to the state of a series.
-const openBytes = 40*recent.MostColumns + AlarmBytes
+const openBytes = 44*recent.MostColumns + AlarmBytes
 
 // appendOpen appends the open episode of a series, or its run, if there is one.
 func (h *heldSeries) appendOpen(b []byte) []byte {

@@ -40,7 +40,7 @@ const (
 	HeaderFeatures    = "lca-features" // fingerprint of the features that it is of
 	HeaderStateFormat = "lca-state"    // format of the value
 
-	stateFormat = "6"
+	stateFormat = "7"
 )
 
 const (

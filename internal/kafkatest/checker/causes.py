@@ -8,6 +8,7 @@ from recent import RATES, halves
 
 MOST = 16  # columns that a record names
 LAST = 7  # rows in the account of the last ones
+DRIFT = 1 / 500  # of a row in the slow mean of an episode
 LEAST = 0.05  # scales: what steps and deviations are compared with at least
 CHANGED, STRANGE = 2.5, 1.75**2  # the least rank of a column that has changed by itself; residual of one in a relation that has broken
 TOLERANCE = 1e-4  # numbers are rounded to 20 bits on their way
@@ -46,12 +47,12 @@ class Account:
     def __init__(self, d):
         self.noise, self.rms, self.mean, self.strange = np.full(d, np.nan), np.zeros(d), np.zeros(d), np.zeros(d)
 
-    def add(self, weight, known, noise, moved, residual):
+    def add(self, weight, known, noise, moved, residual, drift=0):
         new = np.isnan(self.noise)
         weight = np.where(new, 1, weight)
         follow = lambda m, v: np.where(known, halves(m + weight * (v - m)), m)
         self.noise = np.where(known, follow(np.where(new, 0, self.noise), noise), self.noise)
-        self.rms = np.where(known, halves(np.sqrt(self.rms**2 + weight * (moved**2 - self.rms**2))), self.rms)
+        self.rms = np.where(known, halves(np.sqrt(self.rms**2 + weight * ((moved - drift) ** 2 - self.rms**2))), self.rms)
         self.mean, self.strange = follow(self.mean, moved), follow(self.strange, residual**2)
 
 
@@ -63,7 +64,7 @@ class Cause:
         long = np.where(np.isnan(series.m2), e.c, series.m2)
         short = np.where(np.isnan(series.m2), e.c, series.m1)
         self.before = long if steps.slow is None else np.where(np.isnan(steps.slow), long, steps.slow)
-        self.all, self.last = Account(d), Account(d)
+        self.all, self.last, self.drift = Account(d), Account(d), np.zeros(d)  # the last is the slow mean of what each column has moved
         self.top = self.weight = 0  # the highest score, and the sum of (score / top)⁴
         self.first, self.other = None, 0  # the column that was told first, and rows in a row that tell another one
         self.onset = [began(x, s, l, max(LEAST * scale, v)) for x, s, l, scale, v in zip(series.x, short, long, e.s, e.mean[2 * d:])]
@@ -78,7 +79,8 @@ class Cause:
             self.weight, self.top = self.weight * (self.top / score) ** 4, score
         self.weight += (weight := (max(score, 0) / self.top) ** 4 if self.top else 1)
         self.all.add(max(weight / self.weight, 1e-5), known, noise, moved, residual)
-        self.last.add(max(1 / self.rows, 1 / LAST), known, noise, moved, residual)
+        self.last.add(max(1 / self.rows, 1 / LAST), known, noise, moved, residual, self.drift)
+        self.drift = np.where(known, halves(self.drift + DRIFT * (moved - self.drift)), self.drift)
         with np.errstate(invalid="ignore"):
             began = known & ((np.abs(moved) > 3 * np.maximum(typical, least)) | (noise > 3))
         self.onset = [self.rows - 1 if o is None and b else o for o, b in zip(self.onset, began)]
@@ -90,43 +92,72 @@ class Cause:
 
     def now(self, e, features):
         """What has changed most in the last rows; what moved compares with from now on."""
-        all = self.ranked(e, features, self.last, min(self.rows, LAST))
+        all, _ = self.lately(e, features)
         self.first, self.other = (all[0]["column"] if all else None), 0
         return all
 
     def moved(self, e, features):
         """Whether another column than the first that was told is first, for three rows in a row, and one has changed at all."""
-        rows = min(self.rows, LAST)
-        all = self.ranked(e, features, self.last, rows)
+        all, changed = self.lately(e, features)
         told = max((one["rank"] for one in all if one["column"] == self.first), default=-math.inf)
-        changed = any(one["rank"] >= CHANGED + 0.5 / math.sqrt(rows) or one["direction"] == "quiet" or one["strange"] > STRANGE for one in all)
         self.other = min(self.other, 3) + 1 if changed and all[0]["rank"] > told + 0.2 else 0
         return self.other >= 3
 
-    def ranked(self, e, features, account=None, rows=None):
-        """All columns with a value in the episode, those that have changed most first; where none has by itself, those that do not fit the others."""
-        a, rows = account or self.all, rows or self.rows
-        quiet = 0.2 if account is None and rows > 30 else 0.1 * min(1, rows / 10)
+    def lately(self, e, features):
+        """The columns in the order of the last rows, by the slow mean of the episode if one has changed by that; and whether one has changed at all."""
+        rows = min(self.rows, LAST)
+        all = self.columns(e, features, self.last, 0.1 * min(1, rows / 10))
+        if changed_itself(all, rows, "lately"):
+            for one in all:
+                one["rank"] = one["lately"]
+            changed = True
+        else:
+            changed = changed_itself(all, rows) or broken(all)
+        return sorted(all, key=lambda one: -one["rank"]), changed
+
+    def ranked(self, e, features):
+        """The columns in the order of all rows, those that have changed most first; where none has by itself, those that do not fit the others."""
+        all = self.columns(e, features, self.all, 0.2 if self.rows > 30 else 0.1 * min(1, self.rows / 10))
+        if not changed_itself(all, self.rows):
+            broken(all)
+        return sorted(all, key=lambda one: -one["rank"])
+
+    def columns(self, e, features, a, quiet):
+        """What became of each column with a value in the episode."""
         all, spread = [], np.sqrt((np.linalg.inv(e.triangles[1]) ** 2).sum(1))
         for k in np.flatnonzero(~np.isnan(a.noise)):
-            noise, mean, rms = a.noise[k], a.mean[k] / e.s[k], a.rms[k] / e.s[k]
+            noise, mean, late = a.noise[k], a.mean[k] / e.s[k], a.rms[k] / e.s[k]
+            drift = self.drift[k] / e.s[k] if a is self.last else 0
+            rms = math.sqrt(max(late**2 + drift * (2 * mean - drift), mean**2)) if drift else late
             typical = e.mean[2 * e.d + k] / e.s[k]  # in scales
             now, steep = e.uncut(k, self.before[k] + a.mean[k])
+            own = 1.5 * math.log1p(noise)
             one = {"feature": short(features[k]), "before": self.before[k], "now": now, "steep": steep, "unit": e.s[k] + abs(a.mean[k]), "onset": self.onset[k] or 0,
-                   "rank": 1.5 * math.log1p(noise) + math.log1p(rms), "strange": a.strange[k], "column": k}
+                   "rank": own + math.log1p(rms), "lately": own + math.log1p(late), "strange": a.strange[k], "column": k}
             below = (1 - noise) * typical / spread[k]
             if noise < quiet and typical > LEAST and below > 3:
-                one.update(rank=one["rank"] + 1.5 * math.log1p(below), direction="quiet", onset=0)
+                more = 1.5 * math.log1p(below)
+                one.update(rank=one["rank"] + more, lately=one["lately"] + more, direction="quiet", onset=0)
             elif abs(mean) < 2 * max(typical, LEAST) and noise > 1 or abs(mean) < rms / 2:
                 one["direction"] = "noisy"
             else:
                 one["direction"] = "down" if mean < 0 else "up"
             all.append(one)
-        own = max((math.inf if one["direction"] == "quiet" else one["rank"] for one in all), default=0)
-        if own < CHANGED + 0.5 / math.sqrt(rows) and max((one["strange"] for one in all), default=0) > STRANGE:
-            for one in all:
-                one["rank"] = math.sqrt(one["strange"])
-        return sorted(all, key=lambda one: -one["rank"])
+        return all
+
+
+def changed_itself(all, rows, by="rank"):
+    """Whether a column has changed by itself."""
+    return any(one["direction"] == "quiet" or one[by] >= CHANGED + 0.5 / math.sqrt(rows) for one in all)
+
+
+def broken(all):
+    """Whether a relation has broken: the columns are ranked by how far they are from what the others tell of them then."""
+    if not max((one["strange"] for one in all), default=0) > STRANGE:
+        return False
+    for one in all:
+        one["rank"] = math.sqrt(one["strange"])
+    return True
 
 
 def began(x, short, long, noise):

@@ -603,7 +603,7 @@ class Causes(unittest.TestCase):
                 self.assertEqual(cause.now(e, names)[0]["feature"], "a")
             if i <= 430:
                 continue
-            other.append(cause.ranked(e, names, cause.last, 10)[0]["feature"] == "c")
+            other.append(cause.lately(e, names)[0][0]["feature"] == "c")
             if cause.moved(e, names):
                 told.append(i)
                 self.assertEqual(other[-3:], [True] * 3)
