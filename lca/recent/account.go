@@ -41,14 +41,16 @@ func (a *account) clone() account {
 	return account{slices.Clone(a.noise), slices.Clone(a.rms), slices.Clone(a.mean), slices.Clone(a.strange)}
 }
 
+func (a *account) lists() [4]*[]float64 { return [4]*[]float64{&a.noise, &a.rms, &a.mean, &a.strange} }
+
 func (a *account) write(w *state.Writer) {
-	for _, v := range [][]float64{a.noise, a.rms, a.mean, a.strange} {
-		w.Halves(v)
+	for _, v := range a.lists() {
+		w.Halves(*v)
 	}
 }
 
 func (a *account) read(r *state.Reader, d int) {
-	for _, v := range []*[]float64{&a.noise, &a.rms, &a.mean, &a.strange} {
+	for _, v := range a.lists() {
 		if *v = r.Halves(); len(*v) != d {
 			r.Fail(fmt.Errorf("%d numbers of an account of %d columns", len(*v), d))
 		}

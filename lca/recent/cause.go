@@ -20,23 +20,26 @@ const (
 	noiseShare = 1.5 // of the noise in the rank
 	quietBelow = 0.1 // of its noise a column has lost its life; of the first quietTold rows less: by chance one is near the row before …
 	quietTold  = 10
-	quietWhole = 0.2  // … over a whole episode of more rows than end it: its first and last rows are not quiet
-	steady     = 3.0  // … if that is so many standard deviations below its mean
-	far        = 3.0  // scales of its noise a column has moved: its onset
-	moved      = 2.0  // the same of its mean: a direction
-	causeReach = 1e-5 // least weight of a row in the means of an episode …
-	lastRows   = 7    // … and 1/this in those of the last rows: docs/quality.md compares 5 and 10
+	quietWhole = 0.2 // … over a whole episode of more rows than end it: its first and last rows are not quiet
+	steady     = 3.0 // … if that is so many standard deviations below its mean
+	far        = 3.0 // scales of its noise a column has moved: its onset
+	moved      = 2.0 // the same of its mean: a direction
+	calmRows   = 5
+	mostRow    = 1 << 20 // rows are counted up to it: it has as many bits as are kept
+	causeReach = 1e-5    // least weight of a row in the means of an episode …
+	lastRows   = 7       // … and 1/this in those of the last rows: docs/quality.md compares 5 and 10
 	driftRate  = 1.0 / 500
-	unknown    = math.MinInt16
 
 	// A column has changed by itself from this rank on, and from so much more in a single row; is strange to the others from this residual on.
 	ownChange    = 2.5
 	ownOfARow    = 0.5
 	leastStrange = 1.75
 
-	// Another column is told if its rank is above that of the one that was told by movedBy, for movedRows rows running.
+	// Another column is told if its rank is above that of the one that was told by movedBy, for movedRows rows running. One that was told before is told again
+	// after againRows at the earliest: of two changes that last, each comes first by turns.
 	movedBy   = 0.2
 	movedRows = 3
+	againRows = 50
 )
 
 // steps are what is kept of a series' steps from row to row, as long as no episode is open.
@@ -54,12 +57,21 @@ type Cause struct {
 	first uint16 // the column that was told first, and one; 0: none was
 	other uint16 // rows in a row that told another one
 
-	before []float64 // the long mean when it opened, d, its upper 48 bits; the lowest 16 are the onset
+	before []float64 // the slow mean when it opened, d
 	all    account   // of its rows, each by how high its score is
+	ended  account   // the same of the first of them, up to where it would end if the others are those behind it
+	end    uint32    // how many these are
 	top    float64   // highest score
 	weight float64   // of the rows, the highest score's being 1
 	last   account   // the same, of the last ones
 	drift  []float64 // slow mean of x′ − before in the episode, from 0
+
+	// Rows, from the first of the episode on; NaN: none.
+	onset []float64 // the first in which the column was far away or noisy
+	since []float64 // the same, without those before calmRows in which it was not
+	far   []float64 // the last in which it was
+	rest  []float64 // that it has hardly moved since
+	told  []float64 // that were told of it, as the first column, last
 }
 
 // A Change is what became of a column.
@@ -156,7 +168,7 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, 
 
 func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 	d := e.Dim
-	c := &Cause{before: make([]float64, d), all: newAccount(d), last: newAccount(d), drift: make([]float64, d)}
+	c := &Cause{before: make([]float64, d), all: newAccount(d), ended: newAccount(d), last: newAccount(d), drift: make([]float64, d), onset: noRows(d), since: noRows(d), far: noRows(d), rest: noRows(d), told: noRows(d)}
 	for k := range d {
 		short, long := z[k], z[d+k]
 		if long != long {
@@ -167,36 +179,44 @@ func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 		if len(slow) == d && slow[k] == slow[k] {
 			c.before[k] = slow[k]
 		}
-		c.begins(k, began(e, k, x[k], short, long))
+		c.onset[k] = began(e, k, x[k], short, long)
+		if c.since[k] = c.onset[k]; c.since[k] == c.since[k] {
+			c.far[k] = 0
+		}
 	}
 	return c
 }
 
 // began is when a step began that has taken a column from its long mean to x, in rows from this one on: of a step k rows ago the long mean has yet to
 // go (1−r₂)^k, the short one (1−r₁)^k.
-func began(e *Evaluator, k int, x, short, long float64) int {
+func began(e *Evaluator, k int, x, short, long float64) float64 {
 	noise := max(leastNoise*e.Scale[k], e.Charts.Mean[2*e.Dim+k])
 	if !(math.Abs(short-long) > far*noise) || !((x-long)*(short-long) >= 0) { // a null tells nothing
-		return unknown
+		return math.NaN()
 	}
 	rows := math.Log(math.Abs(x-long)/max(math.Abs(x-short), noise)) / math.Log((1-longRate)/(1-shortRate))
-	return -int(math.Round(min(max(rows, 1), 40))) + 1
+	return 1 - math.Round(min(max(rows, 1), 40))
 }
 
-func (c *Cause) begins(k, row int) {
-	bits := math.Float64bits(c.before[k]) &^ (1<<16 - 1)
-	c.before[k] = math.Float64frombits(bits | uint64(uint16(int16(row))))
+// noRows are d rows that are none.
+func noRows(d int) []float64 {
+	rows := make([]float64, d)
+	for k := range rows {
+		rows[k] = math.NaN()
+	}
+	return rows
+}
+
+// rowOf is a row that may be none.
+func rowOf(row float64, none int) int {
+	if row != row {
+		return none
+	}
+	return int(row)
 }
 
 // Columns returns the number of columns.
 func (c *Cause) Columns() int { return len(c.before) }
-
-// onset returns when column k began to change.
-func (c *Cause) onset(k int) int { return int(int16(uint16(math.Float64bits(c.before[k])))) }
-
-func (c *Cause) was(k int) float64 {
-	return math.Float64frombits(math.Float64bits(c.before[k]) &^ (1<<16 - 1))
-}
 
 // share counts a row, and returns its weight in the means of the episode.
 func (c *Cause) share(score float64) float64 {
@@ -223,12 +243,39 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, share f
 	scale, typical := e.Scale[k], e.Charts.Mean[2*e.Dim+k]
 	least := leastNoise * scale
 	noise := (step/max(steps, least) + math.Abs(away)/max(typical, least)) / 2
-	moved := x - c.was(k)
+	moved := x - c.before[k]
 	c.all.add(k, share, noise, moved, 0, scale, residual)
 	c.last.add(k, max(1/float64(c.Rows), 1./lastRows), noise, moved, c.drift[k], scale, residual)
 	c.drift[k] = state.Round(c.drift[k] + float64(driftRate*(moved-c.drift[k])))
-	if c.onset(k) == unknown && (math.Abs(moved) > far*max(typical, least) || noise > far) {
-		c.begins(k, int(min(c.Rows-1, math.MaxInt16)))
+	c.dates(k, math.Abs(moved) > far*max(typical, least) || noise > far, step < quietWhole*max(steps, least))
+}
+
+// dates follows since when column k has been as it is: far from what it was, or noisy; or at rest.
+func (c *Cause) dates(k int, away, rests bool) {
+	row := float64(min(c.Rows-1, mostRow))
+	switch {
+	case away:
+		c.far[k] = row
+		for _, began := range []*float64{&c.onset[k], &c.since[k]} {
+			if *began != *began {
+				*began = row
+			}
+		}
+	case row-c.far[k] >= calmRows:
+		c.since[k] = math.NaN()
+	}
+	if !rests {
+		c.rest[k] = math.NaN()
+	} else if c.rest[k] != c.rest[k] {
+		c.rest[k] = row
+	}
+}
+
+// Ends says that the episode ends with the last row that was taken into account, if those to come are no part of it.
+func (c *Cause) Ends() {
+	c.end = c.Rows
+	for i, v := range c.all.lists() {
+		copy(*c.ended.lists()[i], *v)
 	}
 }
 
@@ -239,13 +286,13 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, share f
 // and a steady one that has gone quiet, by how far below its usual noise it is. Where none has, and one is strange to the
 // others, a relation has broken: they are in the order of their rms residuals.
 func (c *Cause) Ranked(e *Evaluator, most int) []Change {
-	quiet := quietOf(c.Rows)
-	if c.Rows > quietRows {
+	quiet := quietOf(c.end)
+	if c.end > quietRows {
 		quiet = quietWhole
 	}
-	all, own := c.changes(e, &c.all, c.Rows, quiet)
+	all, own := c.changes(e, &c.ended, c.end, quiet)
 	if !own {
-		broken(&c.all, all)
+		broken(&c.ended, all)
 	}
 	return ranked(all, most)
 }
@@ -257,6 +304,7 @@ func (c *Cause) Now(e *Evaluator, most int) []Change {
 	all = ranked(all, most)
 	if c.first, c.other = 0, 0; len(all) > 0 {
 		c.first = uint16(all[0].Column) + 1
+		c.told[all[0].Column] = float64(min(c.Rows, mostRow))
 	}
 	return all
 }
@@ -264,14 +312,17 @@ func (c *Cause) Now(e *Evaluator, most int) []Change {
 // Moved reports whether another column than the one that Now has returned first has changed most in the last rows, and for some rows running. Where none has
 // changed much, as behind a fault, it is by chance that one is first. It is asked once for a row.
 func (c *Cause) Moved(e *Evaluator) bool {
-	told, most := math.Inf(-1), math.Inf(-1)
+	told, most, top := math.Inf(-1), math.Inf(-1), 0
 	all, changed := c.lately(e)
 	for _, one := range all {
-		if most = max(most, one.Rank); one.Column+1 == int(c.first) {
+		if one.Rank > most {
+			most, top = one.Rank, one.Column
+		}
+		if one.Column+1 == int(c.first) {
 			told = one.Rank
 		}
 	}
-	if changed && most > told+movedBy {
+	if changed && most > told+movedBy && !(float64(c.Rows)-c.told[top] < againRows) {
 		c.other = min(c.other, movedRows) + 1
 	} else {
 		c.other = 0
@@ -347,16 +398,17 @@ func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64) Change {
 		rms = math.Sqrt(max(float64(late*late)+float64(drift*(2*mean-drift)), float64(mean*mean))) // of (x′ − before)² again, as if drift were the same in all its rows
 	}
 	own := noiseShare * math.Log1p(a.noise[k])
-	one := Change{Column: k, Rank: own + math.Log1p(rms), lately: own + math.Log1p(late), Before: c.was(k), Onset: max(c.onset(k), -math.MaxInt16)}
-	if c.onset(k) == unknown {
-		one.Onset = 0
+	one := Change{Column: k, Rank: own + math.Log1p(rms), lately: own + math.Log1p(late), Before: c.before[k]}
+	rest := 0.
+	if one.Onset = rowOf(c.onset[k], 0); a == &c.last {
+		one.Onset, rest = rowOf(c.since[k], 0), c.rest[k]
 	}
 	one.Now = e.uncut(k, one.Before+a.mean[k])
 	typical := e.Charts.Mean[2*e.Dim+k]
 	if a.noise[k] < quiet && typical > leastNoise*e.Scale[k] {
 		if below := (1 - a.noise[k]) * typical / (e.Scale[k] * e.deviationOf(k)); below > steady {
 			more := noiseShare * math.Log1p(below)
-			one.Rank, one.lately, one.Direction, one.Onset = one.Rank+more, one.lately+more, "quiet", 0
+			one.Rank, one.lately, one.Direction, one.Onset = one.Rank+more, one.lately+more, "quiet", rowOf(rest, int(c.Rows-min(c.Rows, lastRows)))
 			return one
 		}
 	}
@@ -396,27 +448,39 @@ func (c *Cause) Clone() *Cause {
 		return nil
 	}
 	clone := *c
-	clone.before, clone.all, clone.last, clone.drift = slices.Clone(c.before), c.all.clone(), c.last.clone(), slices.Clone(c.drift)
+	clone.before, clone.all, clone.ended, clone.last = slices.Clone(c.before), c.all.clone(), c.ended.clone(), c.last.clone()
+	for i, v := range c.halves() {
+		*clone.halves()[i] = slices.Clone(*v)
+	}
 	return &clone
 }
 
-// AppendBinary appends the cause, 44 bytes for each column.
+// halves are the lists of which the upper halves of numbers are kept.
+func (c *Cause) halves() [6]*[]float64 {
+	return [6]*[]float64{&c.drift, &c.onset, &c.since, &c.far, &c.rest, &c.told}
+}
+
+// AppendBinary appends the cause, 80 bytes for each column.
 func (c *Cause) AppendBinary(b []byte) ([]byte, error) {
 	w := state.Writer{B: b}
 	w.U64(uint64(c.Rows) | uint64(c.first)<<32 | uint64(c.other)<<48)
+	w.U64(uint64(c.end))
 	w.Floats([]float64{c.top, c.weight})
 	w.Floats(c.before)
 	c.all.write(&w)
+	c.ended.write(&w)
 	c.last.write(&w)
-	w.Halves(c.drift)
+	for _, v := range c.halves() {
+		w.Halves(*v)
+	}
 	return w.B, nil
 }
 
 // ReadCause reads what AppendBinary wrote, and returns what follows it.
 func ReadCause(b []byte) (c *Cause, rest []byte, err error) {
 	r := &state.Reader{B: b}
-	rows := r.U64()
-	c = &Cause{Rows: uint32(rows), first: uint16(rows >> 32), other: uint16(rows >> 48)}
+	rows, end := r.U64(), r.U64()
+	c = &Cause{Rows: uint32(rows), first: uint16(rows >> 32), other: uint16(rows >> 48), end: uint32(end)}
 	if total := r.Floats(); len(total) != 2 || !(total[0] >= 0) || !(total[1] >= 0) {
 		r.Fail(errors.New("no weights of an account"))
 	} else {
@@ -424,9 +488,12 @@ func ReadCause(b []byte) (c *Cause, rest []byte, err error) {
 	}
 	c.before = r.Floats()
 	c.all.read(r, len(c.before))
+	c.ended.read(r, len(c.before))
 	c.last.read(r, len(c.before))
-	if c.drift = r.Halves(); len(c.drift) != len(c.before) {
-		r.Fail(fmt.Errorf("%d drifts of %d columns", len(c.drift), len(c.before)))
+	for _, v := range c.halves() {
+		if *v = r.Halves(); len(*v) != len(c.before) {
+			r.Fail(fmt.Errorf("%d numbers of %d columns", len(*v), len(c.before)))
+		}
 	}
 	return c, r.B, failed(r, "cause")
 }

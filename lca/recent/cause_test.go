@@ -42,9 +42,12 @@ func accounted(t *testing.T, e *Evaluator, x []float64, opens int, batch func() 
 		scores := make([]float64, n)
 		c.Score(e, scores, x[at*d:(at+n)*d], one(s, n))
 		for i := range n {
-			if cause = c.Account(e, i, s, at+i >= opens, scores[i], cause); cause != nil && cause.Rows%100 != 1 {
+			if cause = c.Account(e, i, s, at+i >= opens, scores[i], cause); cause == nil {
+				continue
+			}
+			if cause.Ends(); cause.Rows%100 != 1 {
 				cause.Moved(e)
-			} else if cause != nil {
+			} else {
 				cause.Now(e, 1)
 			}
 		}
@@ -145,6 +148,54 @@ func TestCausesOfALongEpisode(t *testing.T) {
 	}
 }
 
+// In an episode that has begun long ago, and in which the column was far for a while, the onset of what it does now is when it began to do that.
+func TestOnsetOfALaterFault(t *testing.T) {
+	const first, guilty, begins, later, rows = 3, 6, 300, 800, 900
+	for name, fault := range map[string]func(row, before []float64, rng *rand.Rand){
+		"quiet": func(row, before []float64, _ *rand.Rand) { row[guilty] = before[guilty] },
+		"noisy": func(row, _ []float64, rng *rand.Rand) { row[guilty] += 60 * rng.NormFloat64() },
+		"up":    func(row, _ []float64, _ *rand.Rand) { row[guilty] += 60 },
+	} {
+		for seed := range uint64(5) {
+			row := begins
+			e, x := plant(seed, begins, rows, func(x, before []float64, rng *rand.Rand) {
+				if row++; row <= begins+100 {
+					x[guilty] += 60
+				} else if row > later {
+					fault(x, before, rng)
+				}
+				x[first] += 30
+			})
+			_, cause := accounted(t, e, x, begins, func() int { return 25 })
+			if got := cause.Now(e, 1)[0]; got.Column != guilty || got.Direction != name || math.Abs(float64(got.Onset-(later-begins))) > 40 {
+				t.Errorf("%s, seed %d: %+v, want column %d since row %d", name, seed, got, guilty, later-begins)
+			}
+		}
+	}
+}
+
+// Of two changes that both last each is first by turns: that is told at most once in againRows.
+func TestTwoChangesThatLast(t *testing.T) {
+	const begins, rows = 300, 2300
+	told := 0
+	e, x := plant(1, begins, rows, func(row, _ []float64, rng *rand.Rand) {
+		row[3], row[6] = row[3]+30*rng.NormFloat64(), row[6]+52*rng.NormFloat64()
+	})
+	var c Scorer
+	var cause *Cause
+	score, s := make([]float64, 1), new(Series)
+	for i := range rows {
+		c.Score(e, score, x[i*e.Dim:][:e.Dim], one(s, 1))
+		if cause = c.Account(e, 0, s, i >= begins, score[0], cause); i == begins || i > begins && cause.Moved(e) {
+			told++
+			cause.Now(e, 1)
+		}
+	}
+	if most := 2 * (rows - begins) / againRows; told > most || told < 10 {
+		t.Errorf("told %d times, at most %d are wanted", told, most)
+	}
+}
+
 // In an episode in which another column changes and the first is as it was, the other is told for the third row in which it is first, and then no more;
 // of the whole episode the first has changed most.
 func TestCausesOfTheLastRows(t *testing.T) {
@@ -168,14 +219,15 @@ func TestCausesOfTheLastRows(t *testing.T) {
 		score := make([]float64, 1)
 		s, d, first := new(Series), e.Dim, 0
 		var told []int
-		running := 0
+		running, last := 0, map[int]int{} // the row in which a column was told last
 		for i := range len(x) / d {
 			c.Score(e, score, x[i*d:][:d], one(s, 1))
 			if cause = c.Account(e, 0, s, i >= begins, score[0], cause); cause == nil {
 				continue
 			}
+			cause.Ends()
 			now := *cause.Clone()
-			if a := now.Now(e, d); i > begins+40 && a[0].Column != first && a[0].Rank > rankOf(a, first)+movedBy {
+			if a := now.Now(e, d); i > begins+40 && a[0].Column != first && a[0].Rank > rankOf(a, first)+movedBy && (last[a[0].Column] == 0 || i-last[a[0].Column] >= againRows) {
 				running++
 			} else {
 				running = 0
@@ -183,12 +235,14 @@ func TestCausesOfTheLastRows(t *testing.T) {
 			switch moved := cause.Moved(e); {
 			case i == begins+40:
 				first = cause.Now(e, 1)[0].Column
+				last[first] = i
 			case i < begins+40:
 			case moved != (running >= movedRows):
 				t.Fatalf("%s: row %d: moved %v, after %d rows with another column first", name, i, moved, running)
 			case moved:
 				told = append(told, i)
 				first, running = cause.Now(e, 1)[0].Column, 0
+				last[first] = i
 			}
 		}
 		if name == "the same is further" {
@@ -340,7 +394,7 @@ func TestCauseIsAFunctionOfRows(t *testing.T) {
 	if err != nil || len(rest) != 0 || !bytes.Equal(write(s, cause), want) {
 		t.Errorf("%v, %d bytes left, or other bytes", err, len(rest))
 	}
-	if most := SeriesBytes(e.Dim) + 44*e.Dim + 14*8; len(want) > most {
+	if most := SeriesBytes(e.Dim) + 80*e.Dim + 24*8; len(want) > most {
 		t.Errorf("%d bytes, want at most %d", len(want), most)
 	}
 	for _, c := range cause.Ranked(e, e.Dim) {
@@ -375,10 +429,15 @@ func TestCauseAcrossVersions(t *testing.T) {
 		}
 		c.Score(of, score, x[i*e.Dim:(i+1)*e.Dim], one(s, 1))
 		if cause = c.Account(of, 0, s, i >= begins, score[0], cause); cause != nil {
+			cause.Ends()
 			sum += x[i*e.Dim+guilty]
 		}
 	}
-	for _, change := range cause.Ranked(&wider, e.Dim) {
+	all := cause.Ranked(&wider, e.Dim)
+	if len(all) != e.Dim {
+		t.Errorf("%d causes", len(all))
+	}
+	for _, change := range all {
 		if change.Column == guilty && (math.Abs(change.Now-sum/float64(cause.Rows)) > moved/4 || change.Direction != "up") {
 			t.Errorf("%+v, and its rows have the mean %g", change, sum/float64(cause.Rows))
 		}

@@ -55,8 +55,7 @@
 //
 // Of the numbers of a column a series keeps, while it is not in an episode, the mean step |x′ − x′ of the row before| at 1/1000, which begins at what is usual of v,
 // and a slow mean of x′ at 1/200, which begins at m₂; of its first rows both are quicker, at 1/(rows + 20). Where an episode opens, the slow mean is what the column
-// was before. Four means are taken of a column, once over all rows of the episode, the first one too, each by the fourth power of its score, as those behind a
-// fault are usual again (Ranked), and once over the last ones, where a row weighs 1/7 at least (Now): of
+// was before. Four means are taken of a column, once over all rows of the episode up to its end (Ends), the first one too, each by the fourth power of its score (Ranked), and once over the last ones, where a row weighs 1/7 at least (Now): of
 //
 //	noise    ½ step / mean step + ½ |x′−m₁| / usual v; both are divided by at least s/20
 //	square   (x′−before)², by its root
@@ -67,8 +66,9 @@
 // meanwhile may have another s. A column is quiet if its noise is
 // below 1/10 (rows/100 of the first 10; 1/5 over more than 30 rows of a whole episode, whose first and last are not quiet), its usual v above s/20, and (1−noise) times that is more than three standard deviations of v; 1.5 log(1 + how many) is then added to its rank.
 // Otherwise it is noisy if its noise is above 1 and its shift less than twice its usual v (at least s/20), or its shift less than half of √square; else it
-// went up, or down. Its onset is the first row that is further than 3 usual v from before, or whose noise is above 3; before the episode, where m₁ is so far
-// from m₂ at its first row that a step some rows ago explains both.
+// went up, or down. Its onset is the first row that is further than 3 usual v from before, or whose noise is above 3, for Now the first behind any five that are not;
+// before the episode, where m₁ is so far from m₂ at its first row that a step some rows ago explains both. That of a quiet one is for Now since when its steps are below
+// 1/5 of the mean step.
 //
 // Where no column is quiet or has so high a rank as 2.5 + 0.5/√rows, and √strange of one is more than 1.75, a relation has broken: columns come by strange instead.
 // A column that no longer follows the others, with each in its range, was named first in none of 24 plants, and is in 22 after 31 rows. On the given third of the
@@ -78,8 +78,8 @@
 // A column that has changed for good is part of an episode as long as it is open. Now ranks columns by what they have changed lately, if one has: the square is of
 // x′−before less its mean in the episode at 1/500, from 0. Before, now and direction are as without.
 //
-// While an episode is open, other columns may become those that have changed most: Moved tells when, by 0.2 in the rank for three rows running, but not
-// where none has so high a rank, and no relation has broken: as behind a fault, before the episode is over.
+// While an episode is open, other columns may become those that have changed most: Moved tells when, by 0.2 in the rank for three rows running, and of one that was
+// told not before 50 rows are over, but not where none has so high a rank, and no relation has broken: as behind a fault, before the episode is over.
 //
 // The choice of the charts, rates and weights, with what else was tried, is in docs/quality.md.
 package recent

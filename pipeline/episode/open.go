@@ -110,6 +110,9 @@ func (o *Open) Step(at Place, score, p float64, l Level) (say string) {
 	return say
 }
 
+// EndsHere reports whether the row that Step was called with last is the last of the episode, if it is over with those to come.
+func (o *Open) EndsHere() bool { return o.End.Rows == o.Seen }
+
 // Tellable reports whether the row that Step was called with last may be one at which it is told again what has changed.
 func (o *Open) Tellable(score float64) bool {
 	return score > o.Level.Usual && o.Clock.Rows >= movedRows && o.Clock.Passed(leastPause, movedRows)

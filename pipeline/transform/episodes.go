@@ -195,7 +195,7 @@ const (
 )
 
 // openBytes is at most what an episode that is open adds to the state of a series.
-const openBytes = 44*recent.MostColumns + AlarmBytes
+const openBytes = 80*recent.MostColumns + AlarmBytes
 
 // appendOpen appends the open episode of a series, or its run, if there is one.
 func (h *heldSeries) appendOpen(b []byte) []byte {
@@ -270,14 +270,18 @@ func said(r *episode.Record) string {
 	if r.From.Time != nil {
 		since = r.From.Time.Format(time.RFC3339)
 	}
-	what := "unusual"
+	what, when := "unusual", "at "
 	if len(r.Causes) > 0 {
-		what = r.Causes[0].Feature + " " + became[r.Causes[0].Direction]
+		first := &r.Causes[0]
+		what = first.Feature + " " + became[first.Direction]
+		if first.Onset != nil && *first.Onset > 0 { // the time of that row is not kept
+			when = rowCount(int64(*first.Onset)) + " after "
+		}
 	}
 	if r.Type == episode.Closed {
-		return episode.OneLine(fmt.Sprintf("%s: %s at %s, closed after %s (%s)", who, what, since, rowCount(r.Rows), *r.Reason))
+		return episode.OneLine(fmt.Sprintf("%s: %s %s, closed after %s (%s)", who, what, when+since, rowCount(r.Rows), *r.Reason))
 	}
-	return episode.OneLine(fmt.Sprintf("%s: %s at %s; %s so far", who, what, since, rowCount(r.Rows)))
+	return episode.OneLine(fmt.Sprintf("%s: %s %s; %s so far", who, what, when+since, rowCount(r.Rows)))
 }
 
 // became says what a column did, by its direction.

@@ -112,19 +112,18 @@ func (t *Transform) watch(w *encode.Whitened) {
 			}
 		}
 		cause := r.scorer.Account(e, i, &one.Series, one.episode.Watch.Open, float64(w.Recent[at]), one.cause)
-		if open := &one.episode; say == "" && open.Watch.Open && open.Tellable(float64(w.Recent[at])) && cause.Moved(e) {
+		open := &one.episode
+		if open.Watch.Open && open.EndsHere() {
+			cause.Ends()
+		}
+		if say == "" && open.Watch.Open && open.Tellable(float64(w.Recent[at])) && cause.Moved(e) {
 			say = open.Tell()
 		}
 		if say != "" {
-			var changes []recent.Change
 			if cause != nil {
-				changes = cause.Now(e, namedCauses)
+				one.names(cause.Now(e, namedCauses), w.Features)
 			} else {
-				changes = one.cause.Ranked(e, namedCauses)
-			}
-			one.causes, one.traced = causesOf(changes, w.Features), one.traced[:0]
-			for _, c := range changes[:min(len(changes), tracedCauses)] {
-				one.traced = append(one.traced, c.Column)
+				one.names(one.cause.Ranked(e, namedCauses), w.Features)
 			}
 			t.series.say(one, say, "", t.model.Version, r.places[i].Time)
 		}
@@ -137,6 +136,14 @@ func (t *Transform) watch(w *encode.Whitened) {
 			}
 			w.Episode[at] = one.id
 		}
+	}
+}
+
+// names keeps the columns that have changed, for the next record of the episode.
+func (h *heldSeries) names(changes []recent.Change, features []string) {
+	h.causes, h.traced = causesOf(changes, features), h.traced[:0]
+	for _, c := range changes[:min(len(changes), tracedCauses)] {
+		h.traced = append(h.traced, c.Column)
 	}
 }
 

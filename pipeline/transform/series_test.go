@@ -642,6 +642,13 @@ func TestMessagesAreOneLine(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	r.Causes[0].Onset = new(int)
+	for onset, when := range map[int]string{-3: "at", 0: "at", 1: "1 row after", 41: "41 rows after"} {
+		*r.Causes[0].Onset = onset
+		if got, want := said(&r), "vib\ufffdx went up "+when+" offset 0, row 0, closed"; !strings.Contains(got, want) {
+			t.Errorf("%q, want %q in it", got, want)
+		}
+	}
 }
 
 // docs/wire-format.md names the format of states.

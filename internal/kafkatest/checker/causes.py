@@ -1,5 +1,6 @@
 """The columns that have changed in an episode: how its rows differ from those before it, column by column, as the documentation of package lca/recent says it."""
 
+import copy
 import math
 
 import numpy as np
@@ -8,6 +9,8 @@ from recent import RATES, halves
 
 MOST = 16  # columns that a record names
 LAST = 7  # rows in the account of the last ones
+AGAIN = 50  # rows after which a column that was told may be told again
+CALM = 5  # rows without a change after which one that comes is another one
 DRIFT = 1 / 500  # of a row in the slow mean of an episode
 LEAST = 0.05  # scales: what steps and deviations are compared with at least
 CHANGED, STRANGE = 2.5, 1.75**2  # the least rank of a column that has changed by itself; residual of one in a relation that has broken
@@ -66,8 +69,11 @@ class Cause:
         self.before = long if steps.slow is None else np.where(np.isnan(steps.slow), long, steps.slow)
         self.all, self.last, self.drift = Account(d), Account(d), np.zeros(d)  # the last is the slow mean of what each column has moved
         self.top = self.weight = 0  # the highest score, and the sum of (score / top)⁴
+        self.rest, self.told = [None] * d, {}  # rows: since when a column has hardly moved, and in which it was told
         self.first, self.other = None, 0  # the column that was told first, and rows in a row that tell another one
         self.onset = [began(x, s, l, max(LEAST * scale, v)) for x, s, l, scale, v in zip(series.x, short, long, e.s, e.mean[2 * d:])]
+        self.since, self.far = list(self.onset), [None if o is None else 0 for o in self.onset]
+        self.ends()
 
     def step(self, e, series, steps, score):
         away, step = steps.look(e, series)
@@ -82,8 +88,23 @@ class Cause:
         self.last.add(max(1 / self.rows, 1 / LAST), known, noise, moved, residual, self.drift)
         self.drift = np.where(known, halves(self.drift + DRIFT * (moved - self.drift)), self.drift)
         with np.errstate(invalid="ignore"):
-            began = known & ((np.abs(moved) > 3 * np.maximum(typical, least)) | (noise > 3))
-        self.onset = [self.rows - 1 if o is None and b else o for o, b in zip(self.onset, began)]
+            away, rests = (np.abs(moved) > 3 * np.maximum(typical, least)) | (noise > 3), step < 0.2 * np.maximum(steps.mean, least)
+        for k in np.flatnonzero(known):
+            self.dates(k, self.rows - 1, away[k], rests[k])
+
+    def dates(self, k, row, away, rests):
+        """Since when a column has been as it is."""
+        if away:
+            self.far[k] = row
+            for began in self.onset, self.since:
+                began[k] = row if began[k] is None else began[k]
+        elif self.far[k] is not None and row - self.far[k] >= CALM:
+            self.since[k] = None
+        self.rest[k] = None if not rests else row if self.rest[k] is None else self.rest[k]
+
+    def ends(self):
+        """The episode ends with this row, if those to come are no part of it."""
+        self.ended, self.end = copy.copy(self.all), self.rows
 
     def residual(self, e, series):
         """How far each column is from what the others tell of it; in the first row, the short means."""
@@ -94,13 +115,15 @@ class Cause:
         """What has changed most in the last rows; what moved compares with from now on."""
         all, _ = self.lately(e, features)
         self.first, self.other = (all[0]["column"] if all else None), 0
+        self.told[self.first] = self.rows
         return all
 
     def moved(self, e, features):
         """Whether another column than the first that was told is first, for three rows in a row, and one has changed at all."""
         all, changed = self.lately(e, features)
         told = max((one["rank"] for one in all if one["column"] == self.first), default=-math.inf)
-        self.other = min(self.other, 3) + 1 if changed and all[0]["rank"] > told + 0.2 else 0
+        again = all and self.rows - self.told.get(all[0]["column"], -math.inf) < AGAIN
+        self.other = min(self.other, 3) + 1 if changed and all[0]["rank"] > told + 0.2 and not again else 0
         return self.other >= 3
 
     def lately(self, e, features):
@@ -116,9 +139,9 @@ class Cause:
         return sorted(all, key=lambda one: -one["rank"]), changed
 
     def ranked(self, e, features):
-        """The columns in the order of all rows, those that have changed most first; where none has by itself, those that do not fit the others."""
-        all = self.columns(e, features, self.all, 0.2 if self.rows > 30 else 0.1 * min(1, self.rows / 10))
-        if not changed_itself(all, self.rows):
+        """The columns in the order of its rows, those that have changed most first; where none has by itself, those that do not fit the others."""
+        all = self.columns(e, features, self.ended, 0.2 if self.end > 30 else 0.1 * min(1, self.end / 10))
+        if not changed_itself(all, self.end):
             broken(all)
         return sorted(all, key=lambda one: -one["rank"])
 
@@ -132,12 +155,13 @@ class Cause:
             typical = e.mean[2 * e.d + k] / e.s[k]  # in scales
             now, steep = e.uncut(k, self.before[k] + a.mean[k])
             own = 1.5 * math.log1p(noise)
-            one = {"feature": short(features[k]), "before": self.before[k], "now": now, "steep": steep, "unit": e.s[k] + abs(a.mean[k]), "onset": self.onset[k] or 0,
+            one = {"feature": short(features[k]), "before": self.before[k], "now": now, "steep": steep, "unit": e.s[k] + abs(a.mean[k]), "onset": (self.since if a is self.last else self.onset)[k] or 0,
                    "rank": own + math.log1p(rms), "lately": own + math.log1p(late), "strange": a.strange[k], "column": k}
             below = (1 - noise) * typical / spread[k]
             if noise < quiet and typical > LEAST and below > 3:
                 more = 1.5 * math.log1p(below)
-                one.update(rank=one["rank"] + more, lately=one["lately"] + more, direction="quiet", onset=0)
+                one.update(rank=one["rank"] + more, lately=one["lately"] + more, direction="quiet")
+                one["onset"] = 0 if a is not self.last else max(0, self.rows - LAST) if self.rest[k] is None else self.rest[k]
             elif abs(mean) < 2 * max(typical, LEAST) and noise > 1 or abs(mean) < rms / 2:
                 one["direction"] = "noisy"
             else:

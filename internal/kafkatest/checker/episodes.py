@@ -274,6 +274,8 @@ class Partition:
         if open and say != "closed":
             open.cause = open.cause or causes.Cause(e, one.rows, one.steps)
             open.cause.step(e, one.rows, one.steps, score)
+            if open.end[1] == open.seen:
+                open.cause.ends()
         elif one.episode is None or say == "closed":
             one.steps.step(e, one.rows)
         if open and not say and score > open.usual and open.tellable() and open.cause.moved(e, chosen.features):

@@ -561,6 +561,7 @@ class Causes(unittest.TestCase):
             if i >= 400:
                 cause = cause or causes.Cause(e, series, steps)
                 cause.step(e, series, steps, score)
+                cause.ends()
             else:
                 steps.step(e, series)
         got = cause.ranked(e, ["a", "b", "c", "d"])
@@ -581,6 +582,7 @@ class Causes(unittest.TestCase):
                 continue
             cause = cause or causes.Cause(e, series, steps)
             cause.step(e, series, steps, score)
+            cause.ends()
         got = cause.ranked(e, ["a", "b", "c", "d"])
         by = {c["feature"]: c for c in got}
         self.assertEqual({k: c["direction"] for k, c in by.items() if k != "d"}, {"a": "up", "b": "noisy", "c": "quiet"})

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -205,6 +206,42 @@ func TestFrozenSensor(t *testing.T) {
 	}
 	if float64(met) < 0.95*float64(seeds) || float64(named) < 0.9*float64(met) {
 		t.Errorf("%d of %d met, %d of them named first", met, seeds, named)
+	}
+}
+
+// The last record of a glitch says what its rows were like, and not those behind it in which the means of the last rows forget it.
+func TestGlitch(t *testing.T) {
+	t.Parallel()
+	const at, glitches = 4000, 8
+	met := 0
+	for seed := range uint64(glitches) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		text := strings.Builder{}
+		text.WriteString("a,b,c\n")
+		for i := range at + 300 {
+			b := rng.NormFloat64()
+			if i >= at && i < at+1+int(seed%5) {
+				b = -12
+			}
+			fmt.Fprintf(&text, "%v,%v,%v\n", rng.NormFloat64(), b, rng.NormFloat64())
+		}
+		cfg := config.Default()
+		cfg.Source.Features = []string{"a", "b", "c"}
+		_, all, err := told(t, cfg, &flags{}, text.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(all, func(r episode.Record) bool { return r.From.Row >= at && r.From.Row < at+5 })
+		if i < 0 { // by chance one is open already
+			continue
+		}
+		met++
+		if c := all[i].Causes[0]; all[i].Type != episode.Closed || c.Feature != "b" || c.Direction != "down" || *c.Now > -10 {
+			t.Errorf("glitch %d: %s", seed, all[i].Message)
+		}
+	}
+	if met < glitches-1 {
+		t.Errorf("%d of %d glitches are met", met, glitches)
 	}
 }
 
