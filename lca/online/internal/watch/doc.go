@@ -1,2 +1,0 @@
-// Package watch tells by running figures and by chance whether rows are as those before them.
-package watch
