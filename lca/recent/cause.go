@@ -21,6 +21,7 @@ const (
 	quietBelow = 0.1 // of its noise a column has lost its life; of the first quietTold rows less: by chance one is near the row before …
 	quietTold  = 10
 	quietWhole = 0.2 // … over a whole episode of more rows than end it: its first and last rows are not quiet
+	restRows   = 200 // that a column has hardly moved, of one that did: it is steady, whatever later versions say
 	steady     = 3.0 // … if that is so many standard deviations below its mean
 	far        = 3.0 // scales of its noise a column has moved: its onset
 	moved      = 2.0 // the same of its mean: a direction
@@ -247,7 +248,7 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, share f
 	c.all.add(k, share, noise, moved, 0, scale, residual)
 	c.last.add(k, max(1/float64(c.Rows), 1./lastRows), noise, moved, c.drift[k], scale, residual)
 	c.drift[k] = state.Round(c.drift[k] + float64(driftRate*(moved-c.drift[k])))
-	c.dates(k, math.Abs(moved) > far*max(typical, least) || noise > far, step < quietWhole*max(steps, least))
+	c.dates(k, math.Abs(moved) > far*max(typical, least) || noise > far, steps > least && step < quietWhole*steps)
 }
 
 // dates follows since when column k has been as it is: far from what it was, or noisy; or at rest.
@@ -406,7 +407,11 @@ func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64) Change {
 	one.Now = e.uncut(k, one.Before+a.mean[k])
 	typical := e.Charts.Mean[2*e.Dim+k]
 	if a.noise[k] < quiet && typical > leastNoise*e.Scale[k] {
-		if below := (1 - a.noise[k]) * typical / (e.Scale[k] * e.deviationOf(k)); below > steady {
+		below := (1 - a.noise[k]) * typical / (e.Scale[k] * e.deviationOf(k))
+		if a == &c.last && float64(c.Rows)-c.rest[k] >= restRows {
+			below = max(below, steady)
+		}
+		if below >= steady {
 			more := noiseShare * math.Log1p(below)
 			one.Rank, one.lately, one.Direction, one.Onset = one.Rank+more, one.lately+more, "quiet", rowOf(rest, int(c.Rows-min(c.Rows, lastRows)))
 			return one

@@ -444,6 +444,34 @@ func TestCauseAcrossVersions(t *testing.T) {
 	}
 }
 
+// A sensor that has been frozen for long stays quiet, whatever a version that comes meanwhile says of how steady it was.
+func TestFrozenAcrossVersions(t *testing.T) {
+	const frozen, begins = 5, 100
+	e, x := plant(1, begins, 600, func(row, before []float64, _ *rand.Rand) { row[frozen] = before[frozen] })
+	other := *e
+	other.Deviations.Factor = slices.Clone(e.Deviations.Factor)
+	for i := range other.Deviations.Factor {
+		other.Deviations.Factor[i] /= 20
+	}
+	var c Scorer
+	var cause *Cause
+	score, s := make([]float64, 1), new(Series)
+	for i := range 600 {
+		of := e
+		if i >= 400 {
+			of = &other
+		}
+		c.Score(of, score, x[i*e.Dim:][:e.Dim], one(s, 1))
+		cause = c.Account(of, 0, s, i >= begins, score[0], cause)
+		if i%50 != 0 || i <= begins {
+			continue
+		}
+		if got := cause.Now(of, 1)[0]; got.Column != frozen || got.Direction != "quiet" || got.Onset > 1 {
+			t.Errorf("row %d: %+v", i, got)
+		}
+	}
+}
+
 // An account of another number of columns, which no program has written, is begun again.
 func TestCauseOfOtherColumns(t *testing.T) {
 	e, x := plant(1, 0, 50, func([]float64, []float64, *rand.Rand) {})

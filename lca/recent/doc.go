@@ -64,7 +64,7 @@
 //
 // Columns that have changed most come first, by 1.5 log(1 + noise) + log(1 + √square/s). Now is what is before + shift when it has entered: a version that comes
 // meanwhile may have another s. A column is quiet if its noise is
-// below 1/10 (rows/100 of the first 10; 1/5 over more than 30 rows of a whole episode, whose first and last are not quiet), its usual v above s/20, and (1−noise) times that is more than three standard deviations of v; 1.5 log(1 + how many) is then added to its rank.
+// below 1/10 (rows/100 of the first 10; 1/5 over more than 30 rows of a whole episode, whose first and last are not quiet), its usual v above s/20, and (1−noise) times that is more than three standard deviations of v, or Now knows 200 rows in which it hardly moved; 1.5 log(1 + how many) is then added to its rank.
 // Otherwise it is noisy if its noise is above 1 and its shift less than twice its usual v (at least s/20), or its shift less than half of √square; else it
 // went up, or down. Its onset is the first row that is further than 3 usual v from before, or whose noise is above 3, for Now the first behind any five that are not;
 // before the episode, where m₁ is so far from m₂ at its first row that a step some rows ago explains both. That of a quiet one is for Now since when its steps are below

@@ -10,6 +10,7 @@ from recent import RATES, halves
 MOST = 16  # columns that a record names
 LAST = 7  # rows in the account of the last ones
 AGAIN = 50  # rows after which a column that was told may be told again
+REST = 200  # rows in which a column has hardly moved, and did before
 CALM = 5  # rows without a change after which one that comes is another one
 DRIFT = 1 / 500  # of a row in the slow mean of an episode
 LEAST = 0.05  # scales: what steps and deviations are compared with at least
@@ -88,7 +89,7 @@ class Cause:
         self.last.add(max(1 / self.rows, 1 / LAST), known, noise, moved, residual, self.drift)
         self.drift = np.where(known, halves(self.drift + DRIFT * (moved - self.drift)), self.drift)
         with np.errstate(invalid="ignore"):
-            away, rests = (np.abs(moved) > 3 * np.maximum(typical, least)) | (noise > 3), step < 0.2 * np.maximum(steps.mean, least)
+            away, rests = (np.abs(moved) > 3 * np.maximum(typical, least)) | (noise > 3), (steps.mean > least) & (step < 0.2 * steps.mean)
         for k in np.flatnonzero(known):
             self.dates(k, self.rows - 1, away[k], rests[k])
 
@@ -158,7 +159,9 @@ class Cause:
             one = {"feature": short(features[k]), "before": self.before[k], "now": now, "steep": steep, "unit": e.s[k] + abs(a.mean[k]), "onset": (self.since if a is self.last else self.onset)[k] or 0,
                    "rank": own + math.log1p(rms), "lately": own + math.log1p(late), "strange": a.strange[k], "column": k}
             below = (1 - noise) * typical / spread[k]
-            if noise < quiet and typical > LEAST and below > 3:
+            if a is self.last and self.rest[k] is not None and self.rows - self.rest[k] >= REST:
+                below = max(below, 3)
+            if noise < quiet and typical > LEAST and below >= 3:
                 more = 1.5 * math.log1p(below)
                 one.update(rank=one["rank"] + more, lately=one["lately"] + more, direction="quiet")
                 one["onset"] = 0 if a is not self.last else max(0, self.rows - LAST) if self.rest[k] is None else self.rest[k]
