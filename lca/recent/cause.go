@@ -403,6 +403,8 @@ func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64) Change {
 	rest := 0.
 	if one.Onset = rowOf(c.onset[k], 0); a == &c.last {
 		one.Onset, rest = rowOf(c.since[k], 0), c.rest[k]
+	} else if one.Onset >= int(c.end) { // it began behind the end
+		one.Onset = 0
 	}
 	one.Now = e.uncut(k, one.Before+a.mean[k])
 	typical := e.Charts.Mean[2*e.Dim+k]

@@ -156,7 +156,9 @@ class Cause:
             typical = e.mean[2 * e.d + k] / e.s[k]  # in scales
             now, steep = e.uncut(k, self.before[k] + a.mean[k])
             own = 1.5 * math.log1p(noise)
-            one = {"feature": short(features[k]), "before": self.before[k], "now": now, "steep": steep, "unit": e.s[k] + abs(a.mean[k]), "onset": (self.since if a is self.last else self.onset)[k] or 0,
+            onset = (self.since if a is self.last else self.onset)[k] or 0
+            onset = 0 if a is self.ended and onset >= self.end else onset
+            one = {"feature": short(features[k]), "before": self.before[k], "now": now, "steep": steep, "unit": e.s[k] + abs(a.mean[k]), "onset": onset,
                    "rank": own + math.log1p(rms), "lately": own + math.log1p(late), "strange": a.strange[k], "column": k}
             below = (1 - noise) * typical / spread[k]
             if a is self.last and self.rest[k] is not None and self.rows - self.rest[k] >= REST:

@@ -239,6 +239,11 @@ func TestGlitch(t *testing.T) {
 		if c := all[i].Causes[0]; all[i].Type != episode.Closed || c.Feature != "b" || c.Direction != "down" || *c.Now > -10 {
 			t.Errorf("glitch %d: %s", seed, all[i].Message)
 		}
+		for _, c := range all[i].Causes {
+			if int64(*c.Onset) >= all[i].Rows {
+				t.Errorf("glitch %d of %d rows: %s since row %d", seed, all[i].Rows, c.Feature, *c.Onset)
+			}
+		}
 	}
 	if met < glitches-1 {
 		t.Errorf("%d of %d glitches are met", met, glitches)
