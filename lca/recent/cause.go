@@ -58,7 +58,7 @@ type Cause struct {
 	first uint16 // the column that was told first, and one; 0: none was
 	other uint16 // rows in a row that told another one
 
-	before []float64 // the slow mean when it opened, d
+	before []float64 // the slow mean when it opened, d, not cut: each version cuts it by itself
 	all    account   // of its rows, each by how high its score is
 	ended  account   // the same of the first of them, up to where it would end if the others are those behind it
 	end    uint32    // how many these are
@@ -84,6 +84,7 @@ type Change struct {
 	Onset       int // rows from the first of the episode, less than 0: before it
 
 	lately float64 // its rank if x′ is compared with the slow mean of the episode
+	still  bool    // it has next to no noise: it is quiet, or so far away that it is cut
 }
 
 // Account takes row i of the last call of Score, of that series, into account: into what is known of the steps of the series, or, while an episode
@@ -108,10 +109,14 @@ func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, score float6
 func (c *Scorer) residuals(e *Evaluator, x, z []float64, cause *Cause) {
 	d := e.Dim
 	f := e.Row.Factor
+	c.before = linalg.Resize(c.before, d)
+	for k, v := range cause.before {
+		c.before[k] = e.cut(k, v)
+	}
 	if cause.Rows == 0 && e.charted() {
 		x, f = z[:d], e.Charts.Factor[:d*(d+1)/2] // the factor of the first columns alone is where that of all begins
 	}
-	c.distances(e, &Gaussian{Mean: cause.before, Factor: f}, x, d, 0, 1) // y = F u
+	c.distances(e, &Gaussian{Mean: c.before, Factor: f}, x, d, 0, 1) // y = F u
 	c.residual, c.units = linalg.Resize(c.residual, d), linalg.Resize(c.units, d)
 	clear(c.residual)
 	clear(c.units)
@@ -180,6 +185,7 @@ func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 		if len(slow) == d && slow[k] == slow[k] {
 			c.before[k] = slow[k]
 		}
+		c.before[k] = e.uncut(k, c.before[k])
 		c.onset[k] = began(e, k, x[k], short, long)
 		if c.since[k] = c.onset[k]; c.since[k] == c.since[k] {
 			c.far[k] = 0
@@ -244,7 +250,7 @@ func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, share f
 	scale, typical := e.Scale[k], e.Charts.Mean[2*e.Dim+k]
 	least := leastNoise * scale
 	noise := (step/max(steps, least) + math.Abs(away)/max(typical, least)) / 2
-	moved := x - c.before[k]
+	moved := x - e.cut(k, c.before[k])
 	c.all.add(k, share, noise, moved, 0, scale, residual)
 	c.last.add(k, max(1/float64(c.Rows), 1./lastRows), noise, moved, c.drift[k], scale, residual)
 	c.drift[k] = state.Round(c.drift[k] + float64(driftRate*(moved-c.drift[k])))
@@ -372,7 +378,7 @@ func (c *Cause) changes(e *Evaluator, a *account, rows uint32, quiet float64) (c
 
 // changed reports whether a column has changed by itself, if that is its rank after a number of rows.
 func (c *Change) changed(rank float64, rows uint32) bool {
-	return c.Direction == "quiet" || rank >= ownChange+ownOfARow/math.Sqrt(float64(rows))
+	return c.still || rank >= ownChange+ownOfARow/math.Sqrt(float64(rows))
 }
 
 // broken reports whether a relation has broken, and ranks the columns by how far they are from what the others tell of them then.
@@ -406,7 +412,8 @@ func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64) Change {
 	} else if one.Onset >= int(c.end) { // it began behind the end
 		one.Onset = 0
 	}
-	one.Now = e.uncut(k, one.Before+a.mean[k])
+	is := e.cut(k, c.before[k]) + a.mean[k]
+	one.Now = e.uncut(k, is)
 	typical := e.Charts.Mean[2*e.Dim+k]
 	if a.noise[k] < quiet && typical > leastNoise*e.Scale[k] {
 		below := (1 - a.noise[k]) * typical / (e.Scale[k] * e.deviationOf(k))
@@ -415,8 +422,11 @@ func (c *Cause) change(e *Evaluator, a *account, k int, quiet float64) Change {
 		}
 		if below >= steady {
 			more := noiseShare * math.Log1p(below)
-			one.Rank, one.lately, one.Direction, one.Onset = one.Rank+more, one.lately+more, "quiet", rowOf(rest, int(c.Rows-min(c.Rows, lastRows)))
-			return one
+			one.Rank, one.lately, one.still = one.Rank+more, one.lately+more, true
+			if one.Now == is { // what is cut says nothing of its noise
+				one.Direction, one.Onset = "quiet", rowOf(rest, int(c.Rows-min(c.Rows, lastRows)))
+				return one
+			}
 		}
 	}
 	switch noise := max(typical/e.Scale[k], leastNoise); {

@@ -103,8 +103,42 @@ func TestCauseFarAway(t *testing.T) {
 		e, x := plant(1, begins, 500, func(row, _ []float64, _ *rand.Rand) { row[guilty] = now })
 		_, cause := accounted(t, e, x, opens, func() int { return 25 })
 		for name, got := range map[string]Change{"now": cause.Now(e, 1)[0], "all": cause.Ranked(e, 1)[0]} {
-			if got.Column != guilty || math.Abs(got.Now-now) > 0.01*math.Abs(now) {
-				t.Errorf("%s: %+v, want %g", name, got, now)
+			want := map[bool]string{true: "up", false: "down"}[now > 300]
+			if got.Column != guilty || math.Abs(got.Now-now) > 0.01*math.Abs(now) || got.Direction != want {
+				t.Errorf("%s: %+v, want %g, %s", name, got, now, want)
+			}
+		}
+	}
+}
+
+// A machine whose level is far from those of the others has that level before its episode and in it, whatever scale a version has that comes meanwhile; and
+// what is cut is not quiet.
+func TestCausesOfAFarMachine(t *testing.T) {
+	const far, guilty, opens = 3, 1, 306
+	for _, level := range []float64{0, 4000, -1e6} {
+		e, x := plant(1, 0, 400, func(row, _ []float64, _ *rand.Rand) { row[far] += level })
+		narrow := *e
+		narrow.Scale = slices.Clone(e.Scale)
+		narrow.Scale[far] /= 30
+		for i := opens; i < len(x)/e.Dim; i++ {
+			x[i*e.Dim+guilty] += 30
+		}
+		var c Scorer
+		var cause *Cause
+		s, score, by := new(Series), make([]float64, 1), e
+		for i := range len(x) / e.Dim {
+			if i == 350 {
+				by = &narrow
+			}
+			c.Score(by, score, x[i*e.Dim:][:e.Dim], one(s, 1))
+			if cause = c.Account(by, 0, s, i >= opens, score[0], cause); cause != nil {
+				cause.Ends()
+			}
+		}
+		want := 300 + level
+		for _, got := range cause.Now(by, e.Dim) {
+			if got.Column == far && (math.Abs(got.Before-want) > 3+0.01*math.Abs(want) || math.Abs(got.Now-want) > 12+0.02*math.Abs(want) || got.Direction == "quiet") {
+				t.Errorf("at %g: %+v", want, got)
 			}
 		}
 	}

@@ -58,13 +58,14 @@
 // was before. Four means are taken of a column, once over all rows of the episode up to its end (Ends), the first one too, each by the fourth power of its score (Ranked), and once over the last ones, where a row weighs 1/7 at least (Now): of
 //
 //	noise    ½ step / mean step + ½ |x′−m₁| / usual v; both are divided by at least s/20
-//	square   (x′−before)², by its root
-//	shift    x′−before
-//	strange  (P u)²/P_kk, with u = (x′−before)/s and P the inverse of the covariance of x′; for the first row both are of m₁
+//	square   (x′−before′)², by its root; before′ is cut as x is, by each version
+//	shift    x′−before′
+//	strange  (P u)²/P_kk, with u = (x′−before′)/s and P the inverse of the covariance of x′; for the first row both are of m₁
 //
-// Columns that have changed most come first, by 1.5 log(1 + noise) + log(1 + √square/s). Now is what is before + shift when it has entered: a version that comes
+// Columns that have changed most come first, by 1.5 log(1 + noise) + log(1 + √square/s). Now is what is before′ + shift when it has entered: a version that comes
 // meanwhile may have another s. A column is quiet if its noise is
 // below 1/10 (rows/100 of the first 10; 1/5 over more than 30 rows of a whole episode, whose first and last are not quiet), its usual v above s/20, and (1−noise) times that is more than three standard deviations of v, or Now knows 200 rows in which it hardly moved; 1.5 log(1 + how many) is then added to its rank.
+// What is now so far away that it is cut has such a rank, but is not called quiet, as its noise is cut with it.
 // Otherwise it is noisy if its noise is above 1 and its shift less than twice its usual v (at least s/20), or its shift less than half of √square; else it
 // went up, or down. Its onset is the first row that is further than 3 usual v from before, or whose noise is above 3, for Now the first behind any five that are not;
 // before the episode, where m₁ is so far from m₂ at its first row that a step some rows ago explains both. That of a quiet one is for Now since when its steps are below
@@ -76,7 +77,7 @@
 // cost more there than it gained in plants.
 //
 // A column that has changed for good is part of an episode as long as it is open. Now ranks columns by what they have changed lately, if one has: the square is of
-// x′−before less its mean in the episode at 1/500, from 0. Before, now and direction are as without.
+// x′−before′ less its mean in the episode at 1/500, from 0. Before, now and direction are as without.
 //
 // While an episode is open, other columns may become those that have changed most: Moved tells when, by 0.2 in the rank for three rows running, and of one that was
 // told not before 50 rows are over, but not where none has so high a rank, and no relation has broken: as behind a fault, before the episode is over.

@@ -56,6 +56,7 @@ type Scorer struct {
 	spread   [3]spread // of the distributions of the evaluator that scored last
 	t2       []float64
 	residual []float64 // see residuals
+	before   []float64 // the same
 	work     linalg.Workspace
 }
 

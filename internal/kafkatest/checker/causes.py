@@ -67,7 +67,8 @@ class Cause:
         self.rows, d = 0, e.d
         long = np.where(np.isnan(series.m2), e.c, series.m2)
         short = np.where(np.isnan(series.m2), e.c, series.m1)
-        self.before = long if steps.slow is None else np.where(np.isnan(steps.slow), long, steps.slow)
+        before = long if steps.slow is None else np.where(np.isnan(steps.slow), long, steps.slow)
+        self.before = np.array([e.uncut(k, v)[0] for k, v in enumerate(before)])  # each version cuts it by itself
         self.all, self.last, self.drift = Account(d), Account(d), np.zeros(d)  # the last is the slow mean of what each column has moved
         self.top = self.weight = 0  # the highest score, and the sum of (score / top)⁴
         self.rest, self.told = [None] * d, {}  # rows: since when a column has hardly moved, and in which it was told
@@ -81,7 +82,7 @@ class Cause:
         self.rows += 1
         least, typical = LEAST * e.s, e.mean[2 * e.d:]
         noise = (step / np.maximum(steps.mean, least) + np.abs(away) / np.maximum(typical, least)) / 2
-        moved, residual, known = series.x - self.before, self.residual(e, series), ~np.isnan(series.x)
+        moved, residual, known = series.x - e.cut(self.before), self.residual(e, series), ~np.isnan(series.x)
         if score > self.top:
             self.weight, self.top = self.weight * (self.top / score) ** 4, score
         self.weight += (weight := (max(score, 0) / self.top) ** 4 if self.top else 1)
@@ -110,7 +111,7 @@ class Cause:
     def residual(self, e, series):
         """How far each column is from what the others tell of it; in the first row, the short means."""
         x, f = (series.m1, e.triangles[0][: e.d, : e.d]) if self.rows == 1 and e.charted else (series.x, e.triangles[2])
-        return f.T @ (f @ np.nan_to_num((x - self.before) / e.s)) / np.sqrt((f * f).sum(0))
+        return f.T @ (f @ np.nan_to_num((x - e.cut(self.before)) / e.s)) / np.sqrt((f * f).sum(0))
 
     def now(self, e, features):
         """What has changed most in the last rows; what moved compares with from now on."""
@@ -148,13 +149,13 @@ class Cause:
 
     def columns(self, e, features, a, quiet):
         """What became of each column with a value in the episode."""
-        all, spread = [], np.sqrt((np.linalg.inv(e.triangles[1]) ** 2).sum(1))
+        all, was, spread = [], e.cut(self.before), np.sqrt((np.linalg.inv(e.triangles[1]) ** 2).sum(1))
         for k in np.flatnonzero(~np.isnan(a.noise)):
             noise, mean, late = a.noise[k], a.mean[k] / e.s[k], a.rms[k] / e.s[k]
             drift = self.drift[k] / e.s[k] if a is self.last else 0
             rms = math.sqrt(max(late**2 + drift * (2 * mean - drift), mean**2)) if drift else late
             typical = e.mean[2 * e.d + k] / e.s[k]  # in scales
-            now, steep = e.uncut(k, self.before[k] + a.mean[k])
+            now, steep = e.uncut(k, was[k] + a.mean[k])
             own = 1.5 * math.log1p(noise)
             onset = (self.since if a is self.last else self.onset)[k] or 0
             onset = 0 if a is self.ended and onset >= self.end else onset
@@ -163,9 +164,12 @@ class Cause:
             below = (1 - noise) * typical / spread[k]
             if a is self.last and self.rest[k] is not None and self.rows - self.rest[k] >= REST:
                 below = max(below, 3)
-            if noise < quiet and typical > LEAST and below >= 3:
+            one["still"] = noise < quiet and typical > LEAST and below >= 3
+            if one["still"]:
                 more = 1.5 * math.log1p(below)
-                one.update(rank=one["rank"] + more, lately=one["lately"] + more, direction="quiet")
+                one.update(rank=one["rank"] + more, lately=one["lately"] + more)
+            if one["still"] and steep == 1:  # what is cut says nothing of its noise
+                one["direction"] = "quiet"
                 one["onset"] = 0 if a is not self.last else max(0, self.rows - LAST) if self.rest[k] is None else self.rest[k]
             elif abs(mean) < 2 * max(typical, LEAST) and noise > 1 or abs(mean) < rms / 2:
                 one["direction"] = "noisy"
@@ -177,7 +181,7 @@ class Cause:
 
 def changed_itself(all, rows, by="rank"):
     """Whether a column has changed by itself."""
-    return any(one["direction"] == "quiet" or one[by] >= CHANGED + 0.5 / math.sqrt(rows) for one in all)
+    return any(one["still"] or one[by] >= CHANGED + 0.5 / math.sqrt(rows) for one in all)
 
 
 def broken(all):

@@ -101,8 +101,11 @@ class Evaluator:
         v, limit = (x - self.c[k]) / self.s[k], self.limit[k]
         if not abs(v) > limit:
             return x, 1
-        steep = math.exp(abs(v) / limit - 1)
-        return self.c[k] + math.copysign(self.s[k] * limit * steep, v), steep
+        with np.errstate(over="ignore"):
+            steep = float(np.exp(abs(v) / limit - 1))
+        if (now := self.c[k] + math.copysign(self.s[k] * limit * steep, v)) in (math.inf, -math.inf):
+            return math.copysign(np.finfo(float).max, v), 0
+        return now, steep
 
     def squared(self, which, u, mean):
         u = (u - mean) / self.units[:len(mean)]

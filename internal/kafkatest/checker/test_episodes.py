@@ -590,6 +590,12 @@ class Causes(unittest.TestCase):
         self.assertTrue(abs(by["a"]["now"] - by["a"]["before"] - 10) < 1 and abs(by["a"]["before"] - 10) < 1 and abs(by["c"]["now"] - 29) < 1e-3, by)
         self.assertIn(by["a"]["onset"], (-1, 0))
 
+    def test_far(self):
+        """What a version with a far smaller scale makes of a cut number is the largest one at most, as it is told."""
+        e = self.evaluator()
+        for x, want in (e.c[0] - 1e6 * e.s[0], -1.0), (e.c[0] + 1e6 * e.s[0], 1.0):
+            self.assertEqual(e.uncut(0, x)[0], want * np.finfo(float).max)
+
     def test_moved(self):
         """Another column changes, and the first is as it was: it is told in the third row in which it is first, once."""
         rng, e, names = np.random.default_rng(2), self.evaluator(), ["a", "b", "c", "d"]
