@@ -70,7 +70,7 @@ Other rules, with all columns (once, with patches that are not kept; where an ep
 | … 10,000 (a week of a row a minute; shipped 100,000 without times) | 144 | 80 | 0.56 | 62 | 40 % | 0.591 | a fault of 60,000 rows would be learnt |
 
 An open episode's causes are of its last rows, and told again when another column comes first. First column guilty, and of all guilty, of the 22 and 52 met faults
-(all columns, `1/2000 rows`; all but the bold one by earlier builds):
+(all columns, `1/2000 rows`; others by earlier builds):
 
 | over | told again after | told by the fault's end: asd | smd | … or next, up to 60 rows later: asd | smd | updates asd, smd |
 |---|---|---|---|---|---|---|
@@ -81,7 +81,7 @@ An open episode's causes are of its last rows, and told again when another colum
 | the last 5 | 10 rows | .95, .89 | .81, .65 | 1.00, .91 | .87, .69 | 154, 955 |
 | before the fault and in it, known by its label | – | .91, .92 | .88, .81 | – | – | – |
 
-In smd that is an update for each 39 rows in an episode. None is told where no column has changed much. The rules were chosen on these ten series, so their figures are optimistic. When an episode is over, its last record has the causes of all its rows, each by the fourth power of its score, as the last are usual
+In smd: an update for each 39 rows. None is told where no column has changed much. The rules were chosen on these ten series: their figures are optimistic. When an episode is over, its last record has the causes of all its rows, each by the fourth power of its score, as the last are usual
 again (asd; smd, where an episode spans many faults; frozen sensors, broken relations and levels of 40 to 1,000 rows in plants, met ones, first alone):
 
 | rows weigh by | asd | smd | frozen | relation | level |

@@ -329,7 +329,7 @@ func (s *heldSeriesSet) damaged(topic *StateTopic, of source.Partition, offset i
 	}
 	return &reject.Stop{
 		Err:    fmt.Errorf("topic %s, partition %d, offset %d: the state of %s: %w", topic.Name, of.ID, offset, what, err),
-		Remedy: "use the newer program if one has written it; or delete this topic and create it again: then all series begin again",
+		Remedy: "use the program that has written it, if it is another version; or delete this topic and create it again: then all series begin again",
 	}
 }
 
