@@ -17,12 +17,8 @@ type account struct {
 }
 
 func newAccount(d int) account {
-	memory := make([]float64, 4*d)
-	a := account{memory[:d:d], memory[d : 2*d : 2*d], memory[2*d : 3*d : 3*d], memory[3*d:]}
-	for k := range a.noise {
-		a.noise[k] = math.NaN()
-	}
-	return a
+	memory := make([]float64, 3*d)
+	return account{unknown(d), memory[:d:d], memory[d : 2*d : 2*d], memory[2*d:]}
 }
 
 // add takes what a row says of column k, with a weight. Its square is of what it has moved less drift.

@@ -20,16 +20,16 @@ const (
 	noiseShare = 1.5 // of the noise in the rank
 	quietBelow = 0.1 // of its noise a column has lost its life; of the first quietTold rows less: by chance one is near the row before …
 	quietTold  = 10
-	quietWhole = 0.2 // … over a whole episode of more rows than end it: its first and last rows are not quiet
-	restRows   = 200 // that a column has hardly moved, of one that did: it is steady, whatever later versions say
-	steady     = 3.0 // … if that is so many standard deviations below its mean
-	far        = 3.0 // scales of its noise a column has moved: its onset
-	moved      = 2.0 // the same of its mean: a direction
-	calmRows   = 5
-	mostRow    = 1 << 20 // rows are counted up to it: it has as many bits as are kept
-	causeReach = 1e-5    // least weight of a row in the means of an episode …
-	lastRows   = 7       // … and 1/this in those of the last rows: docs/quality.md compares 5 and 10
-	driftRate  = 1.0 / 500
+	quietWhole = 0.2       // … over a whole episode of more rows than end it: its first and last rows are not quiet
+	steady     = 3.0       // … if that is so many standard deviations below its mean
+	restRows   = 200       // that a column has hardly moved, of one that did: it is steady, whatever later versions say
+	far        = 3.0       // scales of its noise a column has moved: its onset
+	moved      = 2.0       // the same of its mean: a direction
+	calmRows   = 5         // after which a change that comes is another one; within thirty a column that wanders is far again by itself
+	mostRow    = 1 << 20   // rows are counted up to it: it has as many bits as are kept
+	causeReach = 1e-5      // least weight of a row in the means of an episode …
+	lastRows   = 7         // … and 1/this in those of the last rows: docs/quality.md compares 5 and 10
+	driftRate  = 1.0 / 500 // of what a column has moved since the episode began: docs/quality.md
 
 	// A column has changed by itself from this rank on, and from so much more in a single row; is strange to the others from this residual on.
 	ownChange    = 2.5
@@ -100,11 +100,11 @@ func (c *Scorer) Account(e *Evaluator, i int, s *Series, open bool, score float6
 	if cause != nil {
 		c.residuals(e, x, z, cause)
 	}
-	s.steps.follow(e, x, z, cause, c.counts[i], c.residual, score)
+	s.steps.follow(e, x, z, cause, c.counts[i], c.before, c.residual, score)
 	return cause
 }
 
-// residuals sets residual to how far each column has moved away from what the others tell of it, in deviations: with P the inverse of their covariance,
+// residuals sets before to what each column was before the episode, as this version cuts it, and residual to how far each column has moved away from what the others tell of it, in deviations: with P the inverse of their covariance,
 // (P u)ₖ / √Pₖₖ, u from what was before the episode. A null has not moved. A single row says little: of the first it is that of the short means.
 func (c *Scorer) residuals(e *Evaluator, x, z []float64, cause *Cause) {
 	d := e.Dim
@@ -132,8 +132,8 @@ func (c *Scorer) residuals(e *Evaluator, x, z []float64, cause *Cause) {
 	}
 }
 
-// follow takes the next row; rows are those of the series with it. Residuals are looked at in an episode alone.
-func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, residual []float64, score float64) {
+// follow takes the next row; rows are those of the series with it. What was before, and residuals, are looked at in an episode alone.
+func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, before, residual []float64, score float64) {
 	d := e.Dim
 	if len(s.last) != d {
 		memory := make([]float64, 3*d)
@@ -168,13 +168,13 @@ func (s *steps) follow(e *Evaluator, x, z []float64, cause *Cause, rows uint32, 
 			s.slow[k] += float64(slow * (v - s.slow[k]))
 			continue
 		}
-		cause.add(e, k, v, away, step, s.mean[k], residual[k], share)
+		cause.add(e, k, v-before[k], away, step, s.mean[k], residual[k], share)
 	}
 }
 
 func newCause(e *Evaluator, x, z, slow []float64) *Cause {
 	d := e.Dim
-	c := &Cause{before: make([]float64, d), all: newAccount(d), ended: newAccount(d), last: newAccount(d), drift: make([]float64, d), onset: noRows(d), since: noRows(d), far: noRows(d), rest: noRows(d), told: noRows(d)}
+	c := &Cause{before: make([]float64, d), all: newAccount(d), ended: newAccount(d), last: newAccount(d), drift: make([]float64, d), onset: unknown(d), since: unknown(d), far: unknown(d), rest: unknown(d), told: unknown(d)}
 	for k := range d {
 		short, long := z[k], z[d+k]
 		if long != long {
@@ -205,14 +205,8 @@ func began(e *Evaluator, k int, x, short, long float64) float64 {
 	return 1 - math.Round(min(max(rows, 1), 40))
 }
 
-// noRows are d rows that are none.
-func noRows(d int) []float64 {
-	rows := make([]float64, d)
-	for k := range rows {
-		rows[k] = math.NaN()
-	}
-	return rows
-}
+// unknown are d NaNs.
+func unknown(d int) []float64 { return slices.Repeat([]float64{math.NaN()}, d) }
 
 // rowOf is a row that may be none.
 func rowOf(row float64, none int) int {
@@ -245,12 +239,11 @@ func (c *Cause) share(score float64) float64 {
 // power is the fourth: docs/quality.md compares others.
 func power(x float64) float64 { x *= x; return x * x }
 
-// add takes a number of a row: x′, how far it is from its mean, from the row before, and from what the other columns tell of it.
-func (c *Cause) add(e *Evaluator, k int, x, away, step, steps, residual, share float64) {
+// add takes a number of a row: how far x′ is from what was before, from its mean, from the row before, and from what the other columns tell of it.
+func (c *Cause) add(e *Evaluator, k int, moved, away, step, steps, residual, share float64) {
 	scale, typical := e.Scale[k], e.Charts.Mean[2*e.Dim+k]
 	least := leastNoise * scale
 	noise := (step/max(steps, least) + math.Abs(away)/max(typical, least)) / 2
-	moved := x - e.cut(k, c.before[k])
 	c.all.add(k, share, noise, moved, 0, scale, residual)
 	c.last.add(k, max(1/float64(c.Rows), 1./lastRows), noise, moved, c.drift[k], scale, residual)
 	c.drift[k] = state.Round(c.drift[k] + float64(driftRate*(moved-c.drift[k])))

@@ -55,7 +55,8 @@
 //
 // Of the numbers of a column a series keeps, while it is not in an episode, the mean step |x′ − x′ of the row before| at 1/1000, which begins at what is usual of v,
 // and a slow mean of x′ at 1/200, which begins at m₂; of its first rows both are quicker, at 1/(rows + 20). Where an episode opens, the slow mean is what the column
-// was before. Four means are taken of a column, once over all rows of the episode up to its end (Ends), the first one too, each by the fourth power of its score (Ranked), and once over the last ones, where a row weighs 1/7 at least (Now): of
+// was before. Four means are taken of a column, once over all rows of the episode up to its end (Ends), the first one too, each by the fourth power of its score
+// (Ranked), and once over the last ones, where a row weighs 1/7 at least (Now): of
 //
 //	noise    ½ step / mean step + ½ |x′−m₁| / usual v; both are divided by at least s/20
 //	square   (x′−before′)², by its root; before′ is cut as x is, by each version
@@ -64,7 +65,8 @@
 //
 // Columns that have changed most come first, by 1.5 log(1 + noise) + log(1 + √square/s). Now is what is before′ + shift when it has entered: a version that comes
 // meanwhile may have another s. A column is quiet if its noise is
-// below 1/10 (rows/100 of the first 10; 1/5 over more than 30 rows of a whole episode, whose first and last are not quiet), its usual v above s/20, and (1−noise) times that is more than three standard deviations of v, or Now knows 200 rows in which it hardly moved; 1.5 log(1 + how many) is then added to its rank.
+// below 1/10 (rows/100 of the first 10; 1/5 over more than 30 rows of a whole episode, whose first and last are not quiet), its usual v above s/20, and (1−noise)
+// times that is more than three standard deviations of v, or Now knows 200 rows in which it hardly moved; 1.5 log(1 + how many) is then added to its rank.
 // What is now so far away that it is cut has such a rank, but is not called quiet, as its noise is cut with it.
 // Otherwise it is noisy if its noise is above 1 and its shift less than twice its usual v (at least s/20), or its shift less than half of √square; else it
 // went up, or down. Its onset is the first row that is further than 3 usual v from before, or whose noise is above 3, for Now the first behind any five that are not;
