@@ -364,6 +364,7 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 		delete(s.all, name)
 		delete(s.open, name)
 	}
+	delete(s.gone, name) // a later record has taken the place of the one that is to be deleted
 	if delete(s.lost, name); value == nil {
 		return nil
 	}

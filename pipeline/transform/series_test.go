@@ -473,6 +473,33 @@ func TestStatesAfterAReset(t *testing.T) {
 	}
 }
 
+// What was dropped at a reset is written again: a take-over that finds both on the topic keeps the state, and deletes it no more.
+func TestTakeOversAfterAReset(t *testing.T) {
+	left := map[bool]map[string]string{}
+	for _, takeOvers := range []bool{false, true} {
+		w := newSeriesWorld(t, modelkey.By{Place: modelkey.Key}, false, reject.NullRow)
+		w.most = 100
+		w.calm(reject.NullRow)
+		w.next = w.input[340].Offset
+		stage, one := w.stage(reject.NullRow, 0)
+		for from := 340; from < len(w.input); from++ {
+			w.adopt(one, from)
+			work, err := stage.Do(t.Context(), w.batch(from, 1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.commit(work, int64(from)*seriesOffsets+1)
+			if stage.Kept(); takeOvers {
+				stage, one = w.stage(reject.NullRow, 0)
+			}
+		}
+		left[takeOvers] = w.newest()
+	}
+	if !maps.Equal(left[false], left[true]) {
+		t.Errorf("%d states are left, and with take-overs other %d", len(left[false]), len(left[true]))
+	}
+}
+
 // An episode that rows do not end is over all the same, under the id that it was opened with: where its rows come again, and where another model scores its
 // series. Where none are told any more, its series goes on.
 func TestEpisodesThatRowsDoNotEnd(t *testing.T) {
