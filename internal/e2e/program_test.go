@@ -406,12 +406,12 @@ func (s *stream) movedCauses() (moved int) {
 func (s *stream) awaitMovedCauses(programs ...*program) {
 	s.t.Helper()
 	grown := s.growth("alarms")
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !grown() || s.movedCauses() == 0; time.Sleep(200 * time.Millisecond) {
 		for _, p := range programs {
 			p.alive()
 		}
-		if grown() && s.movedCauses() > 0 {
-			return
+		if time.Now().After(deadline) {
+			s.t.Fatal("no update names another first cause after 2 minutes")
 		}
 	}
 }
