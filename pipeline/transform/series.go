@@ -91,7 +91,7 @@ type heldSeriesSet struct {
 
 	said []saying               // of episodes, since states were written last
 	open map[string]*heldSeries // with an episode that is open
-	lost map[string]*heldSeries // the same, of states whose rows come again
+	lost map[string]*heldSeries // the same, of states whose rows come again, and of series that are too many
 	next int64                  // the last message with rows that the clock has taken, and one
 
 	// Before a message whose rows are whitened at several times; nil: it is not kept. If the message is set aside for a later row, none of them counts.
@@ -281,8 +281,8 @@ func stateKey(group string, of source.Partition) string {
 // load reads the states of a partition that is read on from an offset, and of its clock, where there is one. A state of a row behind that is of a time that
 // comes again, as after a reset of offsets: its series begins again, and an episode that was open there is over.
 //
-// Between two blocks there may be more series than limit, if a block has so many. Twice as many are not held: then others than transforms write to the topic,
-// and the oldest go, so that what they write takes no more memory than that.
+// Between two blocks there may be more series than limit, if a block has so many. More than twice as many are not held: others than transforms may have written
+// them, and the oldest go, so that what is on the topic takes no more memory than that.
 func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group string, of source.Partition, next int64, rates *episode.Rates) error {
 	*s = heldSeriesSet{all: map[string]*heldSeries{}, gone: map[string]bool{}, lost: map[string]*heldSeries{}, most: s.most}
 	prefix := stateKey(group, of)
@@ -314,7 +314,11 @@ func (s *heldSeriesSet) load(ctx context.Context, topic *StateTopic, group strin
 		err = cmp.Or(err, damaged[key])
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.lost)) {
-		s.close(s.lost[name], episode.Reset)
+		reason := episode.Evicted
+		if s.lost[name].offset >= next {
+			reason = episode.Reset
+		}
+		s.close(s.lost[name], reason)
 	}
 	s.lost = nil
 	return err
@@ -388,9 +392,7 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 		return err
 	}
 	if offset >= next {
-		if s.drop(name); one.episode.Watch.Open {
-			s.lost[name] = one
-		}
+		s.drop(one)
 		return nil
 	}
 	s.all[name] = one
@@ -401,15 +403,18 @@ func (s *heldSeriesSet) take(name string, value []byte, headers []source.Header,
 		s.unlink(oldest)
 		delete(s.all, oldest.name)
 		s.opened(oldest)
-		s.drop(oldest.name)
+		s.drop(oldest)
 	}
 	return nil
 }
 
-// drop notes that the record of a series is to be deleted, unless there are more of them than transforms write.
-func (s *heldSeriesSet) drop(name string) {
-	if len(s.gone) < 2*s.limit() {
-		s.gone[name] = true
+// drop notes that the record of a series is to be deleted, and its episode to be closed, unless there are more of them than transforms write.
+func (s *heldSeriesSet) drop(one *heldSeries) {
+	if len(s.gone) >= 2*s.limit() {
+		return
+	}
+	if s.gone[one.name] = true; one.episode.Watch.Open {
+		s.lost[one.name] = one
 	}
 }
 

@@ -659,6 +659,58 @@ func TestStatesOfOthersAreBounded(t *testing.T) {
 	}
 }
 
+// A take-over that finds more series than it holds closes the episodes of the others, once.
+func TestTakeOverClosesWhatItDoesNotHold(t *testing.T) {
+	w := newSeriesWorld(t, modelkey.By{Place: modelkey.Key}, false, reject.NullRow)
+	w.most = 100
+	stage, one := w.stage(reject.NullRow, 0)
+	from := 0
+	step := func() {
+		w.adopt(one, from)
+		work, err := stage.Do(t.Context(), w.batch(from, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.commit(work, int64(from)*seriesOffsets+1)
+		stage.Kept()
+		from++
+	}
+	old := func() bool { // an episode is open of the series that was not heard of for the longest time, or the next one
+		s := &one.series
+		return len(s.all) == 8 && (s.oldest.episode.Watch.Open || s.oldest.newer.episode.Watch.Open)
+	}
+	for !old() {
+		step()
+	}
+	open, before := maps.Clone(one.series.open), len(w.written)
+	w.most = 2
+	held := map[string]bool{}
+	for i := range 5 {
+		if stage, one = w.stage(reject.NullRow, 0); i == 0 {
+			for name := range one.series.all {
+				held[name] = true
+			}
+		}
+		step()
+	}
+	closed := map[string]int{}
+	for _, m := range w.written[before:] {
+		var r episode.Record
+		if m.Topic == "alarms" && json.Unmarshal(m.Value, &r) == nil && r.Type == episode.Closed && *r.Reason == episode.Evicted {
+			closed[r.ID]++
+		}
+	}
+	for name, of := range open {
+		id := one.episodeID(of.model, fixtures.Events, name, of.episode.From)
+		if n := closed[id]; n > 1 || n == 0 && !held[name] {
+			t.Errorf("%s is closed %d times as evicted, and held: %v", id, n, held[name])
+		}
+	}
+	if len(held) != 4 || len(open) == 0 {
+		t.Errorf("%d series are held, and %d episodes were open: this proves too little", len(held), len(open))
+	}
+}
+
 // A message is one line that steers no terminal, however a series and a feature are called. It begins with the series, which may have empty text for a name.
 func TestMessagesAreOneLine(t *testing.T) {
 	series, empty := "press\n\x1b[31m7\u202e é", ""
