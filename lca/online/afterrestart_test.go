@@ -88,3 +88,25 @@ func TestReturnRightAfterARestart(t *testing.T) {
 		})
 	}
 }
+
+// TestReturnBringsBackTheRecentScore holds that a wide fault, which became the new normal because it lasted, is over when the former regime explains the rows again: what
+// scores the last rows is then that of the regime too, and does not hold rows for as long as a change must last.
+func TestReturnBringsBackTheRecentScore(t *testing.T) {
+	const began, over, rows = 1000, 3500, 5500
+	c := DefaultConfig(4)
+	c.Neighbours = 500
+	accepted, held := 0, 0
+	for i, s := range changing(t, c, rows, func(i int, row []float64) {
+		if i >= began && i < over {
+			row[1] *= 30
+		}
+	}) {
+		accepted += s.Accepted
+		if late := (i + 1) * c.Minibatch; late > over {
+			held += s.Held
+		}
+	}
+	if accepted != 1 || held > 700 {
+		t.Errorf("%d series accepted, and %d of the last %d rows held", accepted, held, rows-over)
+	}
+}

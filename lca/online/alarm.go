@@ -20,34 +20,14 @@ var alarmNames = enum.Names[Alarm]{AlarmNone: "none", AlarmDrift: "drift", Alarm
 func (a Alarm) String() string { return alarmNames.Of(a) }
 
 func (c *counts) count(a Alarm) {
-	switch a {
-	case AlarmDrift:
-		c.Alarms++
-	case AlarmLockout:
-		c.Alarms++
-		c.Lockouts++
-	case AlarmRefused:
-		c.Refusals++
-	case AlarmRegimeReturned:
-		c.Returns++
-	case AlarmNone:
+	if a != AlarmNone {
+		c.Alarms[a]++
 	}
 }
 
+// restarts is how often the learner has left its metric for a new one.
+func (c *counts) restarts() uint64 { return c.Alarms[AlarmDrift] + c.Alarms[AlarmLockout] }
+
 // AlarmsOf returns how often there was an alarm of that kind since the learner was made; restarts and restores in
 // between count.
-func (l *Learner) AlarmsOf(kind Alarm) uint64 {
-	c := &l.counts
-	switch kind {
-	case AlarmDrift:
-		return c.Alarms - c.Lockouts
-	case AlarmLockout:
-		return c.Lockouts
-	case AlarmRegimeReturned:
-		return c.Returns
-	case AlarmRefused:
-		return c.Refusals
-	case AlarmNone:
-	}
-	return 0
-}
+func (l *Learner) AlarmsOf(kind Alarm) uint64 { return l.counts.Alarms[kind] }

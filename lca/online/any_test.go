@@ -72,7 +72,7 @@ func TestAnyRows(t *testing.T) {
 		c.Kernel = oneOf(rng, []lca.Kernel{lca.KernelGaussian, lca.KernelStudent})
 		c.NuUnit = oneOf(rng, []lca.Unit{lca.UnitRelative, lca.UnitCovariance})
 		c.Neighbours, c.Minibatch, c.WarmupRows = oneOf(rng, []int{3, 20, 100}), 5+rng.IntN(30), 10+rng.IntN(40)
-		c.InnerSteps = oneOf(rng, []int{lca.Auto, 1})
+		c.Plain = oneOf(rng, []bool{false, true})
 		c.Precision = oneOf(rng, []lca.Precision{lca.Float32, lca.Float64})
 		c.Components = oneOf(rng, lca.AllComponents())
 		if rng.IntN(2) == 0 {

@@ -24,14 +24,13 @@ var rare = math.Log(0.5 * math.Erfc(driftAlarm/math.Sqrt2))
 func (c Config) soon() uint64 { return watch.StretchMinibatches * uint64(c.Minibatch) }
 
 // ofPool runs the E-step of some of the pool's rows, each against the others, for f. That of the minibatch stays in the estimator.
-func (l *changeWatch) ofPool(f func(b pool.Batch, m *kernel.Moments)) {
+func (l *changeWatch) ofPool(f func(b pool.Batch, m *kernel.Moments, scores []float64)) {
 	was := l.estimator
+	defer func() { l.estimator = was }()
 	l.estimator = newEstimator(l.cfg)
 	b := new(pool.Batch).Sample(l.pool.Batch(), gateRows, 0, l.cfg.Dim)
-	l.estimator.load(l.pool, l.metric, l.work)
-	l.estimator.project(b.X, l.moments.mean)
-	f(b, l.estimator.update(l.exclusion(b)))
-	l.estimator = was
+	m, scores := l.sums(b)
+	f(b, m, scores)
 }
 
 // rarelyUnlikely reports whether as many rows of the pool hardly ever have a mean NLL as high as the rows of the last E-step. The
@@ -41,7 +40,9 @@ func (l *changeWatch) rarelyUnlikely(m *kernel.Moments) bool {
 	now := slices.Clone(l.densities(m))
 	var known []float64
 	var places []pool.Place
-	l.ofPool(func(b pool.Batch, m *kernel.Moments) { known, places = slices.Clone(l.densities(m)), b.Places })
+	l.ofPool(func(b pool.Batch, _ *kernel.Moments, scores []float64) {
+		known, places = slices.Clone(scores), b.Places
+	})
 	usual, most := watch.MeanAtMost(known, math.Inf(1))
 	nll, _ := watch.MeanAtMost(now, most)
 	such := watch.Stretch(known, places, nll, l.cfg.soon())
@@ -71,7 +72,7 @@ func (l *changeWatch) rarelyQuiet(column int, square float64, rows int) bool {
 // farOfPool returns the share of the pool's rows that are far from all others, or of those in a stretch of such rows. It is more than a tenth where
 // many columns have one value nearly always: the kernels are as narrow as that.
 func (l *changeWatch) farOfPool() (share float64) {
-	l.ofPool(func(b pool.Batch, m *kernel.Moments) {
+	l.ofPool(func(b pool.Batch, m *kernel.Moments, _ []float64) {
 		share = float64(l.countFar(b, m)) / float64(b.Len())
 		far := make([]float64, b.Len())
 		for i, beyond := range l.beyond {

@@ -19,8 +19,6 @@ const (
 	choiceEarly  = 8    // the first choice is at one row in this many of a full pool
 	choiceWait   = 100  // least rows after which a choice takes effect, unless that is half the pool
 
-	searchYoung   = 2 // a search needs searchColumns rows per column once the stream has been this many pools long
-	searchColumns = 5 // rows per column to fit to. With fewer independent ones a row's score cannot be told from that of one that had no part in the metric (prequential.go)
 )
 
 // choices are what the data choose.
@@ -125,18 +123,12 @@ func (l *choices) stepChoice(b pool.Batch, since uint64, held int, s *Step) (err
 	return nil
 }
 
-// open returns what a comparison may change now. Of a pool with few rows per column, a search finds what is in these rows and not what
-// is in the stream. That is better than a metric that has learnt few rows itself, and worse than one that has learnt
-// more than the pool holds.
+// open returns what a comparison may change now.
 func (l *choices) open() freedom {
-	f := l.free
 	if l.fewOfWide() {
 		return freedom{}
 	}
-	if l.since >= searchYoung*uint64(l.cfg.Neighbours) && contestTrains(l.pool.Len(), l.cfg.Dim) < searchColumns*len(l.metric.Active) {
-		f.red, f.affine = false, false
-	}
-	return f
+	return l.free
 }
 
 // choiceWait is how many rows after its start a comparison takes effect.
@@ -145,15 +137,14 @@ func (l *choices) choiceWait() uint64 {
 }
 
 // choiceDue reports whether a comparison starts. Before the last minibatch, since rows had been learnt and the pool held that many. The
-// first fit may have filled the pool beyond N/8, and the pool may be full later than N rows have been learnt.
+// first fit may have filled the pool beyond N/8.
 func (l *choices) choiceDue(since uint64, held int) bool {
 	full, now := l.cfg.Neighbours, l.pool.Len()
 	if now < full {
 		first := !l.compared()
 		return now >= max(choiceLeast, full/choiceEarly) && (first || doubled(uint64(held), uint64(now), uint64(full)/choiceEarly))
 	}
-	late := held < full && l.since >= uint64(full)
-	return late || doubled(since, l.since, uint64(full)) && !l.waits()
+	return doubled(since, l.since, uint64(full)) && !l.waits()
 }
 
 // waits reports whether the next comparison can wait for another doubling: the pool is small, the last one of a full pool changed nothing, and since it

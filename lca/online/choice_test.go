@@ -212,7 +212,7 @@ func TestChoiceObeys(t *testing.T) {
 		{"density, ν", func(c *Config) { density(c); c.Nu = 0.05 }, freedom{red: true, gaussian: true, unit: true, kernel: true}},
 		{"density, a kernel", func(c *Config) { density(c); c.Kernel = lca.KernelGaussian }, freedom{red: true, gaussian: true, nu: true, unit: true}},
 		{"density, diagonal", func(c *Config) { density(c); c.Metric = lca.MetricDiagonal }, freedom{nu: true, unit: true, kernel: true}},
-		{"density, steps counted by the caller", func(c *Config) { density(c); c.InnerSteps = 1 }, freedom{}},
+		{"density, plain", func(c *Config) { density(c); c.Plain = true }, freedom{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			config := DefaultConfig(3)
@@ -311,40 +311,6 @@ func TestChoiceOfAnyRows(t *testing.T) {
 				t.Errorf("the state does not come back: %v", err)
 			}
 		})
-	}
-}
-
-// TestChoiceOfFewRowsPerColumn holds that nothing is searched in a pool of few rows per column once the stream has been twice as long. What
-// needs no search is compared nevertheless.
-func TestChoiceOfFewRowsPerColumn(t *testing.T) {
-	const d, n, neighbours = 30, 900, 150
-	x := five(rand.New(rand.NewPCG(23, 12)), n, d-2)
-	for _, preset := range []lca.Preset{lca.PresetMetric, lca.PresetDensity} {
-		c := DefaultConfig(d)
-		c.Preset, c.Neighbours, c.WarmupRows = preset, neighbours, 100
-		l, err := NewLearner(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		young, late := 0, 0
-		for _, s := range feed(t, l, x, 50) {
-			if s.Choice == nil || s.Choice.Beginning() {
-				continue
-			}
-			searched := slices.ContainsFunc(s.Choice.Candidates, func(t lca.Trial) bool { return t.Name == "red" })
-			if s.Choice.Rows < 2*neighbours {
-				young++
-			} else {
-				late++
-			}
-			if searched != (s.Choice.Rows < 2*neighbours) {
-				t.Errorf("%v: after %d rows: %+v", preset, s.Choice.Rows, s.Choice.Candidates)
-			}
-		}
-		l.Close()
-		if young == 0 || (late > 0) != (preset == lca.PresetDensity) {
-			t.Errorf("%v: %d choices of a young stream, %d later", preset, young, late)
-		}
 	}
 }
 

@@ -32,9 +32,9 @@ type Config struct {
 	Neighbours  int     // N, the pool's size, rows; default 3000, at least 10·Dim is advised
 
 	WarmupRows  int     // rows before the first update; Auto: max(4·Dim, 200), twice as many with PresetDensity, or Dim + 500 (wide.go); more where a column is slow (warmup.go)
-	InnerSteps  int     // EM steps per minibatch; Auto: 2 for the first 2000 rows, then 1, and to convergence on the pool while it fills (rehearse.go)
+	Plain       bool    // one step of equation 8 for each minibatch and no more: no EM over the pool (rehearse.go), and nothing is chosen; implied by γ = 0; default false
 	OutlierGate float64 // largest squared kernel distance to the nearest neighbour that still learns; Auto: by the scores of the pool (gate.go); +Inf = off
-	Drift       bool    // follow a change: quarantine anomalous minibatches and restart from them when there are enough (restart.go); without it the learner never restarts; default true
+	Drift       bool    // follow a change: learn what is unusual once that has lasted (holds.go, restart.go); without it only what someone accepts; default true
 	DriftRows   int     // rows for which a change must last; Auto: the warm-up's, and max(1000, min(100·Dim, Neighbours)) with PresetDensity
 	AcceptRows  int     // rows for which a series must be unusual until that is learnt (holds.go), ≥ 1; Auto: by preset, metric 1000 rows, density a week
 	AcceptSpan  int64   // the same in ms by the stamps of its rows, and at least 200 of them; 0: AcceptRows counts
@@ -53,7 +53,7 @@ func DefaultConfig(dim int) Config {
 		Dim: dim, Kind: lca.KindAuto, Metric: lca.MetricFull,
 		Preset: lca.PresetMetric, Nu: lca.Auto, NuGaussian: lca.Auto, NuUnit: lca.UnitAuto, Kernel: lca.KernelAuto,
 		Gamma: 0.6, PassRows: lca.Auto, PassRowsCap: 3000, Minibatch: 100, Neighbours: 3000,
-		WarmupRows: lca.Auto, InnerSteps: lca.Auto, OutlierGate: lca.Auto, Drift: true, DriftRows: lca.Auto, AcceptRows: lca.Auto,
+		WarmupRows: lca.Auto, OutlierGate: lca.Auto, Drift: true, DriftRows: lca.Auto, AcceptRows: lca.Auto,
 		Recent: true, Precision: lca.Float32, Components: lca.ComponentsAll,
 	}
 }
@@ -104,7 +104,6 @@ func (c Config) Validate() error {
 	check(c.Minibatch >= 1, "Minibatch is %d, want at least 1", c.Minibatch)
 	check(c.Neighbours >= 2, "Neighbours is %d, want at least 2", c.Neighbours)
 	check(c.WarmupRows == lca.Auto || c.WarmupRows >= 2, "WarmupRows is %d, want Auto or at least 2", c.WarmupRows)
-	check(c.InnerSteps == lca.Auto || c.InnerSteps >= 1, "InnerSteps is %d, want Auto or at least 1", c.InnerSteps)
 	check(c.DriftRows == lca.Auto || c.DriftRows >= 1, "DriftRows is %d, want Auto or at least 1", c.DriftRows)
 	check(c.AcceptRows == lca.Auto || c.AcceptRows >= 1, "AcceptRows is %d, want Auto or at least 1", c.AcceptRows)
 	check(c.AcceptSpan >= 0, "AcceptSpan is %d, want at least 0", c.AcceptSpan)
@@ -133,10 +132,6 @@ const (
 	// With a memory of fewer rows than this, or than 2.6 per dimension, C_L would be an average of too few.
 	shortestMemory        = 50
 	shortestMemoryColumns = 2.6
-	// The first minibatches get two EM steps each, which reaches the same NLL with a third of the rows. Later the
-	// second step only adds noise.
-	eagerRows  = 2000
-	eagerSteps = 2
 )
 
 // memory returns the current n of γ^(B/n), in rows (section 5.1): PassRows where it is set, and
@@ -168,17 +163,4 @@ func (c Config) discount(b int, n float64) float64 {
 		return 0
 	}
 	return math.Pow(c.Gamma, float64(b)/n)
-}
-
-// steps returns the number of EM steps for a minibatch.
-func (c Config) steps(rows uint64) int {
-	switch {
-	case c.InnerSteps != lca.Auto:
-		return c.InnerSteps
-	case c.Gamma == 0:
-		return 1 // plain EM: the caller counts the steps
-	case rows < eagerRows:
-		return eagerSteps
-	}
-	return 1
 }

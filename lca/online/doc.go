@@ -30,7 +30,7 @@
 //	choices      candidates, by their leave-one-out NLL → settings, d_P   choice.go, contest.go, beginning.go
 //	warmup       first rows → the first metric                            warmup.go, endofset.go
 //	changeWatch  minibatch → as those before it?                          restart.go, bypool.go, quiet.go, rests.go
-//	regimes      the current regime, a former, or the one now forming?    former.go, knowngood.go
+//	regimes      the current regime, a former, or the one now forming?    former.go
 //	heldSeries   series → are its last rows usual?                        holds.go, lastrows.go, package recent
 //	Learner      judge → step → remember                                  learner.go
 //
@@ -56,14 +56,13 @@
 //   - A pool that is still filling judges e as the full one would (parzenWithHysteresis).
 //   - Outliers do not learn (gate.go, scoregate.go), unless they turn out to be a cluster (held.go). Rows in which a column moves that never did are
 //     among them. (TestConstantColumn)
-//   - Rows of a series whose last rows are unusual are held back until it is usual again, or that is normal (holds.go); with Drift off they are not.
+//   - Rows of a series whose last rows are unusual are held back until it is usual again, or that is normal (holds.go).
 //     (TestFaultIsNotLearnt, TestChangeIsLearnt, TestHeldRegimeReturns)
 //   - Minibatches that are not as those before (gate.go, drift.go) or in which a column does not move (rests.go) are set aside, unless
 //     rows of the pool are like them (restart.go). When they last the learner restarts from them (restart.go). It restarts as well
 //     when it refuses most rows (watch.Refusals). (TestDriftIsFollowed, TestBurst, TestPatience, TestStuckColumn)
 //   - The last metrics that were left at a restart are kept, and one that explains the new rows is current again at
-//     once (former.go). (TestRegimeReturns, TestNoFalseReturn) With Drift off none is left, and the newest that knew all before it is kept, for
-//     when it is forgotten (knowngood.go). (TestLongRest)
+//     once (former.go). (TestRegimeReturns, TestNoFalseReturn)
 //   - Many rows that are refused for long are an alarm (watch.Refusals). (TestHeldRows)
 //   - W is rotated towards its predecessor (align.go), which changes no distance.
 package online

@@ -43,7 +43,7 @@ func TestSettleEqualsFit(t *testing.T) {
 // Where the caller counts the steps, or rows are few, the first update is the first minibatch.
 func TestSettleWaits(t *testing.T) {
 	for name, change := range map[string]func(*Config){
-		"inner steps are given":    func(c *Config) { c.InnerSteps = 1 },
+		"plain":                    func(c *Config) { c.Plain = true },
 		"no memory":                func(c *Config) { c.Gamma = 0 },
 		"few rows per column":      func(c *Config) { c.WarmupRows = 90 },
 		"as many as are collected": func(c *Config) { c.WarmupRows = 201 },

@@ -90,7 +90,7 @@ func (l *regimes) patience() int {
 
 // beganLately reports whether the current regime is so young that nothing is anomalous in it, and there are others.
 func (l *regimes) beganLately() bool {
-	return len(l.former.regimes) > 0 && l.cfg.Drift && !l.cfg.Finite && l.drift.far.Seen < watch.Settle
+	return len(l.former.regimes) > 0 && l.drift.far.Seen < watch.Settle
 }
 
 // regimeReturns tries the former metrics on a minibatch, and makes the best one current if it explains the rows and has an NLL below the one
@@ -109,6 +109,9 @@ func (l *regimes) regimeReturns(b pool.Batch, restart bool, below float64) bool 
 	l.keepFormer()
 	l.setRegime(back)
 	l.former.turned = l.counts.Minibatches
+	if e := back.evaluator; e != nil && l.recent.learner != nil {
+		l.recent.learner.Back(e)
+	}
 	l.leave()
 	l.estimator.load(l.pool, l.metric, l.work)
 	return true
@@ -137,20 +140,14 @@ func (l *regimes) bestFormer(below float64, fits func() (nll float64, ok bool)) 
 	return best
 }
 
-// explains reports whether rows are as those were that the current regime learnt, and their NLL. With Drift off others have refused them, and most must be known.
+// explains reports whether rows are as those were that the current regime learnt, and their NLL.
 func (l *regimes) explains(all pool.Batch) (nll float64, ok bool) {
 	var s Step
 	l.estimator.load(l.pool, l.metric, l.work)
 	j := l.judge(all, &s)
-	z := l.drift.nll.Z(s.NLL)
-	switch quiet := l.drift.quiet.measure(&l.changeWatch, j.inside, j.moments); {
-	case quiet || j.moments.Rows+j.moments.Atoms == 0:
-		return s.NLL, false
-	case l.cfg.Drift:
-		return s.NLL, !l.manyFar(j.far, all.Len()) && math.Abs(z) <= formerSurely
-	}
-	rare := l.drift.nll.Mean - math.Log(forgottenShare) // of rows of a kind that is as rare as may be forgotten
-	return s.NLL, float64(j.far) <= knownRefused*float64(all.Len()) && (z <= formerSurely || s.NLL <= rare)
+	quiet := l.drift.quiet.measure(&l.changeWatch, j.inside, j.moments)
+	known := j.moments.Rows+j.moments.Atoms > 0 && !l.manyFar(j.far, all.Len())
+	return s.NLL, known && !quiet && math.Abs(l.drift.nll.Z(s.NLL)) <= formerSurely
 }
 
 // leave forgets what was collected under the regime that is left.
@@ -167,11 +164,8 @@ func (l *regimes) keepFormer() {
 		return
 	}
 	if f, ok := l.thinned(); ok {
-		all, first := append(l.former.regimes, f), 0
-		if l.cfg.keepsKnown() {
-			first = 1 // that is what knew all
-		}
-		l.former.regimes = slices.Delete(all, first, first+max(0, len(all)-kept))
+		all := append(l.former.regimes, f)
+		l.former.regimes = slices.Delete(all, 0, max(0, len(all)-kept))
 	}
 }
 

@@ -79,7 +79,7 @@ func (l *rowGate) inliers(b pool.Batch) pool.Batch {
 
 // departed returns by how much constant columns of the projected rows have moved, as the estimator has it; nil where such rows may be learnt.
 func (l *rowGate) departed() []float64 {
-	young := l.since < grownRows && !l.cfg.keepsKnown() // with Drift off the first rows have shown all that there is
+	young := l.since < grownRows && l.cfg.Drift // without it the first rows have shown all that there is
 	if young || math.IsInf(l.cfg.OutlierGate, 1) {
 		return nil
 	}
@@ -89,14 +89,6 @@ func (l *rowGate) departed() []float64 {
 // isOutlier reports whether a squared Mahalanobis distance by C_G over that number of columns is an outlier's.
 func isOutlier(square float64, columns int) bool {
 	return square > outlierDistance*outlierDistance*float64(columns)
-}
-
-// kernelGate returns the squared kernel distance to the nearest neighbour beyond which a row is not learnt.
-func (c Config) kernelGate() float64 {
-	if c.OutlierGate == lca.Auto {
-		return math.Inf(1)
-	}
-	return c.OutlierGate
 }
 
 // opensGate reports whether the gate opens to a minibatch with that number of far rows. It does in a stream so young
@@ -110,27 +102,19 @@ func (l *rowGate) opensGate(far, rows int) bool {
 	return l.drift.young() && l.cfg.driftRows() <= l.cfg.warmupRows()
 }
 
-// countFar marks the rows of the last E-step that are far from all neighbours, or beyond a narrower gate, and counts them.
+// countFar marks the rows of the last E-step that the gate refuses, and counts them. Where a gate by C_G has refused rows before, or there is none, it marks those that
+// are far from all neighbours.
 func (l *rowGate) countFar(b pool.Batch, m *kernel.Moments) (rows int) {
 	if l.usesScores() {
 		return l.refuse(b, m)
 	}
+	limit, global := kernel.FarLimit(l.metric.parzen), math.Inf(1)
+	if l.gatesByDistance() {
+		limit, global = l.cfg.OutlierGate, l.gaussianGate()
+	}
 	l.beyond = append(l.beyond[:0], make([]bool, b.Len())...)
-	limit := math.Min(kernel.FarLimit(l.metric.parzen), l.cfg.kernelGate())
-	for i, nearest := range m.Nearest {
-		if m.Admissible[i] > 0 && nearest > limit {
-			l.beyond[i] = true
-			rows++
-		}
-	}
-	if !l.gatesByDistance() {
-		return rows
-	}
-	l.outside = append(l.outside[:0], make([]bool, b.Len())...)
-	halves := l.estimator.halfSquares()
-	limit = l.gaussianGate()
-	for i, half := range halves {
-		if l.outside[i] = 2*half > limit; l.outside[i] && !l.beyond[i] {
+	for i, half := range l.estimator.halfSquares() {
+		if m.Admissible[i] > 0 && m.Nearest[i] > limit || 2*half > global {
 			l.beyond[i] = true
 			rows++
 		}
@@ -139,7 +123,7 @@ func (l *rowGate) countFar(b pool.Batch, m *kernel.Moments) (rows int) {
 }
 
 // gatesByDistance reports whether a number is the gate.
-func (l *rowGate) gatesByDistance() bool {
+func (l *model) gatesByDistance() bool {
 	return l.cfg.OutlierGate != lca.Auto && !math.IsInf(l.cfg.OutlierGate, 1)
 }
 
@@ -156,21 +140,18 @@ func tooManyFar(far, rows int) bool { return float64(far) > manyRows*float64(row
 // Squares of larger numbers overflow on the way to a covariance. A row with one is scored but never learnt.
 const absurd = 1e140
 
-// check refuses a minibatch that cannot be learnt, before any state changes. It returns its rows, row-major, and the
-// magnitude of its largest number. With series, rows may have nulls.
-func (s *space) check(dim int, x *mat.Dense, ids []uint64, partitions []int32, series []uint64) (rows []float64, largest magnitude, err error) {
+// check refuses a minibatch that cannot be learnt, before any state changes. It returns its rows, row-major. With series, rows may have nulls.
+func (s *space) check(dim int, x *mat.Dense, ids []uint64, partitions []int32, series []uint64) (rows []float64, err error) {
 	n, d := x.Dims()
-	if d != dim {
-		return nil, 0, fmt.Errorf("lca: minibatch has %d columns, the learner %d: start a new model for other features", d, dim)
-	}
-	if ids != nil && len(ids) != n {
-		return nil, 0, fmt.Errorf("lca: minibatch has %d rows and %d identities", n, len(ids))
-	}
-	if partitions != nil && len(partitions) != n {
-		return nil, 0, fmt.Errorf("lca: minibatch has %d rows and %d partitions", n, len(partitions))
-	}
-	if series != nil && len(series) != n {
-		return nil, 0, fmt.Errorf("lca: minibatch has %d rows and %d series", n, len(series))
+	switch {
+	case d != dim:
+		return nil, fmt.Errorf("lca: minibatch has %d columns, the learner %d: start a new model for other features", d, dim)
+	case ids != nil && len(ids) != n:
+		return nil, fmt.Errorf("lca: minibatch has %d rows and %d identities", n, len(ids))
+	case partitions != nil && len(partitions) != n:
+		return nil, fmt.Errorf("lca: minibatch has %d rows and %d partitions", n, len(partitions))
+	case series != nil && len(series) != n:
+		return nil, fmt.Errorf("lca: minibatch has %d rows and %d series", n, len(series))
 	}
 	raw := x.RawMatrix()
 	rows = raw.Data[:n*d]
@@ -181,19 +162,19 @@ func (s *space) check(dim int, x *mat.Dense, ids []uint64, partitions []int32, s
 		}
 		rows = s.rows
 	}
-	if largest = largestOf(rows); largest < magnitudeOf(math.Inf(1)) {
-		return rows, largest, nil
+	if largest(rows) < math.Inf(1) {
+		return rows, nil
 	}
 	for i, v := range rows {
 		if v-v != 0 && (v == v || series == nil) { // NaN or an infinity
-			return nil, 0, fmt.Errorf("lca: minibatch row %d, column %d is %v: leave such rows out", i/d, i%d, v)
+			return nil, fmt.Errorf("lca: minibatch row %d, column %d is %v: leave such rows out", i/d, i%d, v)
 		}
 	}
-	return rows, largest, nil
+	return rows, nil
 }
 
 // sanitise returns the rows without nulls whose squares do not overflow, with their identities and places; without ids it makes some.
-func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, largest magnitude, s *Step) pool.Batch {
+func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, s *Step) pool.Batch {
 	d := l.cfg.Dim
 	n := len(rows) / d
 	s.Rows = n
@@ -205,13 +186,15 @@ func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, lar
 		ids = l.ids
 	}
 	l.places, l.kept = linalg.Resize(l.places, n), l.kept[:0]
+	usual := largest(rows) <= absurd
 	for i := range n {
-		if largest > magnitudeOf(absurd) {
-			switch most := largestOf(rows[i*d : (i+1)*d]); {
-			case most > magnitudeOf(math.Inf(1)): // it is as if the row were not there
+		if !usual {
+			most := largest(rows[i*d : (i+1)*d])
+			if math.IsNaN(most) { // it is as if the row were not there
 				s.Rows--
 				continue
-			case most <= magnitudeOf(absurd):
+			}
+			if most <= absurd {
 				l.kept = append(l.kept, i)
 			}
 		}
@@ -222,19 +205,15 @@ func (l *Learner) sanitise(rows []float64, ids []uint64, partitions []int32, lar
 		l.places[i] = l.clocks.Next(partition)
 	}
 	b := pool.Batch{X: rows, IDs: ids, Places: l.places}
-	if largest <= magnitudeOf(absurd) {
+	if usual {
 		return b
 	}
 	s.Gated = s.Rows - len(l.kept)
 	return new(pool.Batch).Pick(b, l.kept, d)
 }
 
-// magnitude is a number without its sign, as its bits: see kernel.MaxAbs for their order.
-type magnitude uint64
-
-func magnitudeOf(v float64) magnitude { return magnitude(math.Float64bits(v) &^ (1 << 63)) }
-
-func largestOf(x []float64) magnitude { return magnitude(kernel.MaxAbs(x)) }
+// largest returns the largest magnitude of some numbers, NaN if one of them is.
+func largest(x []float64) float64 { return math.Float64frombits(kernel.MaxAbs(x)) }
 
 // judgement is a minibatch under the metric before it is learnt.
 type judgement struct {
@@ -247,7 +226,8 @@ type judgement struct {
 func (l *rowGate) judge(all pool.Batch, s *Step) judgement {
 	l.closed = false
 	b := l.inliers(all)
-	m, far := l.eStep(b, all.Len()-b.Len())
+	m := l.estimator.update(l.exclusion(b))
+	far := all.Len() - b.Len() + l.countFar(b, m)
 	if s.Opened = l.opensGate(far, all.Len()); s.Opened {
 		b = all
 		l.estimator.project(b.X, l.moments.mean)
@@ -273,7 +253,7 @@ func (l *rowGate) dropGated(b pool.Batch, m *kernel.Moments) (pool.Batch, *kerne
 	l.hold(b, l.kept)
 	b = l.sifted.Pick(b, l.kept, l.cfg.Dim)
 	if !l.closed {
-		return b, m // a gate in kernel widths has left the others out of the moments
+		return b, m
 	}
 	return b, l.again(b)
 }
@@ -282,13 +262,4 @@ func (l *rowGate) dropGated(b pool.Batch, m *kernel.Moments) (pool.Batch, *kerne
 func (l *rowGate) refused(b pool.Batch) int {
 	l.estimator.load(l.pool, l.metric, l.work)
 	return l.judge(b, new(Step)).far
-}
-
-// eStep runs the E-step, and counts the rows that are far from what was learnt: those that the gate refuses, and with a
-// gate in kernel widths those beyond kernel.FarLimit.
-func (l *rowGate) eStep(b pool.Batch, outliers int) (m *kernel.Moments, far int) {
-	ex := l.exclusion(b)
-	ex.Gate = l.cfg.kernelGate()
-	m = l.estimator.update(ex)
-	return m, outliers + l.countFar(b, m)
 }

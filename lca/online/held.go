@@ -4,10 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
-	"github.com/lca-stream/lca-stream/lca/internal/kernel"
-	"github.com/lca-stream/lca-stream/lca/internal/linalg"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
@@ -20,7 +16,7 @@ const admitNats = 2
 // without a restart that would forget the others. Equal rows are company if there are many, and not all at once: those
 // of a sensor that is stuck come in a row, and those of a machine that is off come again.
 
-// With Drift off nothing new is learnt, however many rows of it there are, and the rows that are held serve knowngood.go alone.
+// With Drift off nothing new is learnt, however many rows of it there are.
 
 // hold keeps the rows of a minibatch that the gate has refused, and lets those that have company enter the pool when
 // there are enough. kept are the rows that were not refused, ascending.
@@ -54,7 +50,7 @@ func (l *rowGate) holdRow(b pool.Batch, i int) {
 
 // admitHeld ends a holding that has enough rows.
 func (l *rowGate) admitHeld() (entered int) {
-	if l.cfg.keepsKnown() || l.held.Len() < max(warmupColumns*l.cfg.Dim, warmupRows) {
+	if l.held.Len() < max(warmupColumns*l.cfg.Dim, warmupRows) {
 		return 0
 	}
 	known := l.withCompany(l.held)
@@ -90,77 +86,22 @@ func (l *rowGate) affordable(known pool.Batch) bool {
 }
 
 // withCompany returns the rows whose scores would be within the gate if all of them were in the pool, with all directions
-// Parzen: a new cluster may be far from μ in a direction that is Gaussian until C_G has seen it.
+// Parzen: a new cluster may be far from μ in a direction that is Gaussian until C_G has seen it. Rows of one minibatch are no company.
 func (l *rowGate) withCompany(b pool.Batch) pool.Batch {
-	m, n := l.metric, len(l.metric.Active)
-	constant := 0.5*float64(n)*math.Log(2*math.Pi) - m.logVolume() + math.Log(float64(l.pool.Len()))
+	was, estimator := l.regime, l.estimator
+	defer func() { l.regime, l.estimator = was, estimator }()
+	all := *was.metric
+	all.parzen, all.narrowed, all.alone = len(all.Active), false, false
+	l.metric, l.pool, l.gap = &all, pool.New(b.Len(), l.cfg.Dim), max(l.gap, uint64(l.cfg.Minibatch))
+	l.estimator = newEStep[float64](l.cfg) // rows that are far from the pool may be near each other
+	l.offerToPool(b, nil)
+	limit := l.gate.limit + math.Log(float64(b.Len())/float64(was.pool.Len()))
 	var known []int
-	for i, near := range l.company(b, l.coordinates(b), n) {
-		if constant-near <= l.gate.limit {
+	_, scores := l.sums(b)
+	for i, v := range scores {
+		if v <= limit {
 			known = append(known, i)
 		}
 	}
-	return new(pool.Batch).Pick(b, known, len(m.centre))
-}
-
-// companyRows is the number of rows that one product of matrices compares with all others.
-const companyRows = 64
-
-// company returns log Σ exp(−½|z_i−z_j|²) over the other rows; of many columns each term of the sum may be too small for a float64.
-func (l *rowGate) company(b pool.Batch, z []float64, n int) []float64 {
-	rows := b.Len()
-	sums, squares, products := make([]float64, rows), make([]float64, rows), make([]float64, companyRows*rows)
-	for i := range rows {
-		squares[i] = kernel.NormSquared(z[i*n:][:n])
-	}
-	for first := 0; first < rows; first += companyRows {
-		some := min(companyRows, rows-first)
-		l.work.Product(products, rows, linalg.Dense(z[first*n:], n), linalg.Dense(z, n).T(), some, rows, n, linalg.Set)
-		for i := range some {
-			distances := products[i*rows:][:rows]
-			for j, v := range distances {
-				both := squares[first+i] + squares[j]
-				if distances[j] = both - 2*v; distances[j] < cancels*both {
-					kernel.SquaredDistances(distances[j:j+1], z[j*n:], n, z[(first+i)*n:][:n])
-				}
-			}
-			sums[first+i] = l.logCompany(b, first+i, distances, kernel.NearCopy*float64(n))
-		}
-	}
-	return sums
-}
-
-// cancels is the squared distance, as a share of the squares that it is the rest of, below which it is computed from the coordinates themselves.
-const cancels = 1e-9
-
-// logCompany is company for row i, whose distances it overwrites. Near copies count as long as they are many, and not all at once.
-func (l *rowGate) logCompany(b pool.Batch, i int, distances []float64, near float64) float64 {
-	equal := 0.0
-	for j, v := range distances {
-		distances[j] = math.Inf(-1)
-		switch {
-		case b.IDs[i] == b.IDs[j] || b.Places[i].Near(b.Places[j], l.gap):
-		case v >= near:
-			distances[j] = -0.5 * v
-		case v < near && !b.Places[i].Near(b.Places[j], uint64(l.cfg.Minibatch)): // squares of numbers that overflow have no distance
-			equal++
-		}
-	}
-	if equal >= kernel.AtomCopies {
-		distances[i] = math.Log(equal) // in the place of the row itself
-	}
-	return floats.LogSumExp(distances)
-}
-
-// coordinates returns Bᵀ(x−c) by the B of the last split.
-func (l *rowGate) coordinates(b pool.Batch) []float64 {
-	m, d, n := l.metric, l.cfg.Dim, len(l.metric.Active)
-	centred, z := make([]float64, b.Len()*n), make([]float64, b.Len()*n)
-	for i := range b.IDs {
-		for j, k := range m.Active {
-			centred[i*n+j] = b.X[i*d+k] - m.centre[k]
-		}
-	}
-	l.work.Product(z, n, linalg.Dense(centred, n), linalg.Dense(m.dense(l.work), n), b.Len(), n, n, linalg.Set)
-	return z
+	return new(pool.Batch).Pick(b, known, l.cfg.Dim)
 }

@@ -17,10 +17,8 @@ import (
 //   - when the rows of the series are usual again: they are dropped, but the last few holds are kept for a while, because someone may still say that
 //     this was normal;
 //   - when someone says so (Accept);
-//   - when it has lasted for Config.AcceptSpan or AcceptRows;
+//   - when it has lasted for Config.AcceptSpan or AcceptRows, unless Drift is off;
 //   - when a former regime explains its rows.
-//
-// With Drift off nothing is held: the learner keeps to what it knew by itself (knowngood.go).
 //
 // In the last three cases its rows are learnt. If they are of the only series, or of more than half of them at once, the stream has changed: they are learnt as any others
 // are, two minibatches with each that comes until all are, and if they are far from what the metric knows, the learner restarts from them (restart.go), as
@@ -149,7 +147,7 @@ func (h *holds) byHash(more int) []*hold {
 // holdSeries takes the rows of series that are held out of a minibatch, and adds rows that were accepted.
 func (l *heldSeries) holdSeries(b pool.Batch, kept []int, series []uint64, stamps []int64, s *Step) pool.Batch {
 	h, held := &l.unusual, l.recent.held
-	if l.metric == nil || l.cfg.Finite || !l.cfg.Drift || l.normal || len(held) == 0 {
+	if l.metric == nil || l.cfg.Finite || l.normal || len(held) == 0 {
 		return b
 	}
 	if h.queue.Len() == 0 && l.warm.Len() == 0 {
@@ -272,6 +270,8 @@ func (l *heldSeries) most(of []*hold) bool {
 func (l *heldSeries) lasts(h *hold) bool {
 	rows, span := l.cfg.accepts()
 	switch {
+	case !l.cfg.Drift:
+		return false
 	case span == 0:
 		return h.count >= rows
 	case h.clock.Largest == 0:

@@ -414,3 +414,33 @@ func TestRestoredInHolds(t *testing.T) {
 		t.Errorf("%d rows were held: the test sees nothing", rows)
 	}
 }
+
+// TestOnlyWhatIsAcceptedWithDriftOff holds that with Drift off nothing that is unusual is learnt, however long it lasts, until someone accepts it: from then on that and
+// what was normal before each return at once.
+func TestOnlyWhatIsAcceptedWithDriftOff(t *testing.T) {
+	for _, recent := range []bool{true, false} {
+		f := newFleet(t, 1, func(c *Config) { c.AcceptRows, c.Drift, c.Recent = 300, false, recent })
+		f.learn(20_000, 0)
+		before := f.density(3)
+		f.learn(50_000, 3)
+		if after := f.density(3); f.learnt > 500 || f.told > 0 || after > before+1 {
+			t.Errorf("holds %v: %d rows of a fault learnt, %d accepted, log p of one %.1f before it, and %.1f after", recent, f.learnt, f.told, before, after)
+		}
+		if !recent {
+			continue
+		}
+		if rows := f.l.Accept(0, 0, 0); rows < 900 {
+			t.Fatalf("%d rows accepted", rows)
+		}
+		f.learn(2000, 3)
+		if after := f.density(3); f.learnt < 1500 || after < before+5 || !slices.Equal(f.alarms, []Alarm{AlarmDrift}) {
+			t.Errorf("%d of 2000 rows learnt once it was accepted, alarms %v, log p of one %.1f, and %.1f before", f.learnt, f.alarms, after, before)
+		}
+		for _, moved := range []float64{0, 3, 0, 3} {
+			f.learn(5000, moved)
+			if f.learnt < 4500 || len(f.alarms) > 1 {
+				t.Errorf("at %v again: %d of 5000 rows learnt, alarms %v", moved, f.learnt, f.alarms)
+			}
+		}
+	}
+}

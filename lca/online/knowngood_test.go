@@ -1,8 +1,7 @@
 package online
 
 import (
-	"bytes"
-	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -17,7 +16,7 @@ func TestFrozenWithDriftOff(t *testing.T) {
 			if gate == lca.Auto && noise == 0 {
 				continue // as TestStuckWithDriftOff
 			}
-			m := newMachine(t, 7, 8, .3, func(c *Config) { c.WarmupRows, c.OutlierGate, c.Drift = 400, gate, false })
+			m := newMachine(t, 7, 8, .3, func(c *Config) { c.WarmupRows, c.OutlierGate, c.Drift, c.Recent = 400, gate, false, false })
 			m.learn(6037, m.next)
 			last := m.next()
 			m.fill(m.at(last, noise))
@@ -32,55 +31,11 @@ func TestFrozenWithDriftOff(t *testing.T) {
 	}
 }
 
-// TestLongRest holds that with Drift off a machine is known when it runs again, after it has rested for longer than the pool has rows, and that the learner is the
-// same if it was restored in between.
-func TestLongRest(t *testing.T) {
-	// Ten widths a column: with 2.5 the machine is a stranger to itself in 3 of 8 streams, because the kernel is that of its rest, and which ones hangs on rounding.
-	for _, gate := range some[float64](1, lca.Auto, 80) {
-		for _, c := range some(1, []struct{ neighbours, rest int }{{1000, 16_000}, {3000, 2000}}...) {
-			t.Run(fmt.Sprint(gate, c), func(t *testing.T) {
-				m := newMachine(t, 2, 8, .3, func(f *Config) {
-					f.WarmupRows, f.OutlierGate, f.Drift, f.Neighbours = 1600, gate, false, c.neighbours
-				})
-				rest := m.at(m.next(), .05)
-				for range 3 {
-					m.learn(500, m.next)
-					m.learn(300, rest)
-				}
-				m.learn(2000, m.next)
-				other := *m
-				other.l = restored(t, m.l, stateOf(t, m.l))
-				var rows [][]float64
-				for i := range 4400 + c.rest {
-					if i < 400 || i >= 400+c.rest {
-						rows = append(rows, m.next())
-					} else {
-						rows = append(rows, rest())
-					}
-				}
-				for _, one := range []*machine{m, &other} {
-					at := 0
-					draw := func() []float64 { at++; return rows[at-1] }
-					if learnt, _ := one.learn(400+c.rest, draw); learnt < c.rest*9/10 {
-						t.Fatalf("%d of %d rows of a rest that is known were learnt", learnt, c.rest)
-					}
-					if learnt, _ := one.learn(4000, draw); learnt < 3800 {
-						t.Errorf("%d of 4000 rows learnt when the machine runs again", learnt)
-					}
-				}
-				if !bytes.Equal(stateOf(t, m.l), stateOf(t, other.l)) {
-					t.Error("a learner that was restored has another state")
-				}
-			})
-		}
-	}
-}
-
 // TestNothingNewWithDriftOff holds that a fault which comes and goes is not learnt with Drift off, however many rows of it there are: rows that are refused have no
 // company.
 func TestNothingNewWithDriftOff(t *testing.T) {
 	for _, share := range some(1, .06, .03, .09) {
-		m := newMachine(t, 1, 6, .8, func(c *Config) { c.Neighbours, c.Drift = 1000, false })
+		m := newMachine(t, 1, 6, .8, func(c *Config) { c.Neighbours, c.Drift, c.Recent = 1000, false, false })
 		m.learn(4000, m.next)
 		faults := 0
 		learnt, _ := m.learn(12_000, func() []float64 {
@@ -97,13 +52,12 @@ func TestNothingNewWithDriftOff(t *testing.T) {
 	}
 }
 
-// TestStuckWithDriftOff holds that what is kept does not return for rows that are refused because a column, or all, stand still, nor for a fault in a part of the
-// rows; and that the alarm for rows that are refused comes.
+// TestStuckWithDriftOff holds that the alarm for rows that are refused comes where a column, or all, stand still, or a part of the rows is at fault.
 func TestStuckWithDriftOff(t *testing.T) {
 	for _, gate := range some[float64](1, lca.Auto, 20) {
 		for _, seed := range some[uint64](1, 1, 2) {
 			for name, columns := range map[string]int{"one column": 1, "all columns": 3} {
-				m := newMachine(t, seed, 3, .8, func(c *Config) { c.Neighbours, c.OutlierGate, c.Drift = 1000, gate, false })
+				m := newMachine(t, seed, 3, .8, func(c *Config) { c.Neighbours, c.OutlierGate, c.Drift, c.Recent = 1000, gate, false, false })
 				m.learn(5000, m.next)
 				last := m.next()
 				stuck := func() []float64 { x := m.next(); copy(x, last[:columns]); return x }
@@ -114,7 +68,7 @@ func TestStuckWithDriftOff(t *testing.T) {
 			}
 		}
 	}
-	m := newMachine(t, 1, 6, .3, func(c *Config) { c.Neighbours, c.Drift = 1000, false })
+	m := newMachine(t, 1, 6, .3, func(c *Config) { c.Neighbours, c.Drift, c.Recent = 1000, false, false })
 	m.learn(5000, m.next)
 	if _, alarms := m.learn(12_000, func() []float64 {
 		x := m.next()
@@ -124,5 +78,48 @@ func TestStuckWithDriftOff(t *testing.T) {
 		return x
 	}); !slices.Equal(alarms, []Alarm{AlarmRefused}) {
 		t.Errorf("alarms %v where a fifth of the rows is at fault", alarms)
+	}
+}
+
+// TestStuckAfterHolding holds that a column which holds each value for half of a minibatch is stuck if it holds one much longer, with Drift off as well.
+func TestStuckAfterHolding(t *testing.T) {
+	for _, c := range some(1, []struct{ minibatch, hold int }{{100, 50}, {20, 12}}...) {
+		m := newMachine(t, 1, 6, .8, func(f *Config) { f.Neighbours, f.Minibatch, f.Drift, f.Recent = 1000, c.minibatch, false, false })
+		left, value := 0, 0.0
+		held := func() []float64 {
+			x := m.next()
+			if left--; left < 0 {
+				left, value = int(float64(c.hold)*(.7+.6*m.r.Float64())), x[2]
+			}
+			x[2] = value
+			return x
+		}
+		m.learn(8000, held)
+		stuck := func() []float64 { x := m.next(); x[2] = value; return x }
+		m.fill(stuck)
+		if learnt, alarms := m.learn(3000, stuck); learnt > 200 || !slices.Equal(alarms, []Alarm{AlarmRefused}) {
+			t.Errorf("minibatches of %d rows: %d of 3000 learnt, alarms %v", c.minibatch, learnt, alarms)
+		}
+		if learnt, _ := m.learn(2000, held); learnt < 1900 {
+			t.Errorf("minibatches of %d rows: %d of 2000 learnt afterwards", c.minibatch, learnt)
+		}
+	}
+}
+
+// TestNarrowGateIsSaid holds that a gate which refuses about half of all rows raises the alarm that says so, whatever returns meanwhile.
+func TestNarrowGateIsSaid(t *testing.T) {
+	m := newMachine(t, 3, 8, .5, func(c *Config) { c.OutlierGate, c.Drift, c.Recent = 5, false, false })
+	if _, alarms := m.learn(20_000, func() []float64 { // three degrees of freedom
+		x, square := m.next(), 0.0
+		for range 3 {
+			v := m.r.NormFloat64()
+			square += v * v
+		}
+		for k := range x {
+			x[k] /= math.Sqrt(square / 3)
+		}
+		return x
+	}); !slices.Contains(alarms, AlarmRefused) {
+		t.Errorf("alarms %v, want %v", alarms, AlarmRefused)
 	}
 }

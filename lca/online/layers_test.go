@@ -6,8 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
@@ -53,35 +51,6 @@ func TestRowGateAlone(t *testing.T) {
 		j := g.judge(b, new(Step))
 		if kept, _ := g.dropGated(j.inside, j.moments); slices.Contains(kept.IDs, b.IDs[0]) != c.learnt || kept.Len() < 99 {
 			t.Errorf("row (%g, %g): learnt %v, want %v", c.x, c.y, !c.learnt, c.learnt)
-		}
-	}
-}
-
-// TestCompanyOfManyColumns holds that refused rows know each other however small the terms are that say so: with 2,000 columns a row of the same cluster is
-// 4,000 away, and exp(−2,000) is 0.
-func TestCompanyOfManyColumns(t *testing.T) {
-	for _, n := range []int{3, 40, 2000} {
-		const rows = 150 // more than are compared at once
-		r := rand.New(rand.NewPCG(uint64(n), 46))
-		g := rowGate{model: planeModel(t)}
-		b, z := squares(r, rows, 0, 0, 1), make([]float64, rows*n)
-		for i := range z {
-			z[i] = 1e4 + r.NormFloat64()
-		}
-		copies := rows - 12
-		for i := copies; i < rows; i++ { // of which each has eleven others
-			copy(z[i*n:][:n], z[copies*n:][:n])
-		}
-		for i, got := range g.company(b, z, n) {
-			terms := make([]float64, 0, rows)
-			for j := range rows {
-				if distance := floats.Distance(z[i*n:][:n], z[j*n:][:n], 2); i != j {
-					terms = append(terms, -0.5*distance*distance)
-				}
-			}
-			if want := floats.LogSumExp(terms); !(math.Abs(got-want) <= 1e-5*max(1, math.Abs(want))) {
-				t.Errorf("%d columns: row %d of %d has company of %v, want %v", n, i, rows, got, want)
-			}
 		}
 	}
 }

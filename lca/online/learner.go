@@ -61,12 +61,12 @@ func (l *Learner) Learn(x *mat.Dense, ids []uint64, partitions []int32) (Step, e
 // on, and besides that it is as if it were not there. stamps are the times of the rows, in ms since the epoch, by which it is told how long a change has
 // lasted (holds.go); nil or 0: there is none.
 func (l *Learner) LearnSeries(x *mat.Dense, ids []uint64, partitions []int32, series []uint64, stamps []int64) (Step, error) {
-	rows, largest, err := l.check(l.cfg.Dim, x, ids, partitions, series)
+	rows, err := l.check(l.cfg.Dim, x, ids, partitions, series)
 	if err != nil {
 		return Step{}, err
 	}
 	s := Step{NLL: math.NaN(), GaussianNLL: math.NaN(), Effective: math.NaN(), Discount: 1}
-	b := l.sanitise(rows, ids, partitions, largest, &s)
+	b := l.sanitise(rows, ids, partitions, &s)
 	l.counts.Rows += uint64(s.Rows)
 	n := len(rows) / l.cfg.Dim
 	series = l.recent.seriesOf(series, partitions, n)
@@ -127,31 +127,26 @@ func (l *Learner) judgeMinibatch(all pool.Batch, s *Step) (j judgement, anomalou
 		l.lockout = watch.Refusals{} // it is over: the current metric knows the rows
 	}
 	anomalous = anomalous || l.lockout.Tripped
-	refused := anomalous || l.cfg.keepsKnown() && 2*j.far > all.Len()
-	if refused || s.Opened || l.beganLately() {
-		switch waiting := l.warm.Len(); {
-		case l.cfg.Drift && l.regimeReturns(all, waiting+all.Len() >= l.patience(), belowCurrent(anomalous, s)):
-			s.Alarm, s.Alone, s.Released = AlarmRegimeReturned, 0, waiting
-		case (2*j.far > all.Len() || !l.stuck && !l.manyFar(j.far, all.Len())) && l.knownReturns(all): // rows that are far, or quiet
-			s.Alarm, s.Alone, refused = AlarmRegimeReturned, 0, false
-		case anomalous:
-			l.noteRefused(all, true)
-			return j, true
-		default: // trying the former metrics has taken the estimator's memory, and the moments with it
-			l.estimator.load(l.pool, l.metric, l.work)
-			s.Alone = 0
-		}
-		j = l.judge(all, s)
+	if !anomalous && !s.Opened && !l.beganLately() {
+		return j, false
 	}
-	l.noteRefused(all, refused)
-	return j, false
+	switch waiting := l.warm.Len(); {
+	case l.regimeReturns(all, waiting+all.Len() >= l.patience(), belowCurrent(anomalous, s)):
+		s.Alarm, s.Released = AlarmRegimeReturned, waiting
+	case anomalous:
+		return j, true
+	default: // trying the former metrics has taken the estimator's memory, and the moments with it
+		l.estimator.load(l.pool, l.metric, l.work)
+	}
+	s.Alone = 0
+	return l.judge(all, s), false
 }
 
 // step learns a minibatch: C_L by equation 8, then μ and C_G, then B_G and B_L by Proposition 1. Some of the rows replace neighbours.
 func (l *Learner) step(j judgement, s *Step) (learnt pool.Batch, err error) {
 	l.acceptNormal(j, s)
 	s.PassRows = l.cfg.memory(l.since, l.gap)
-	s.Discount, s.Steps = l.cfg.discount(j.moments.Rows, s.PassRows), l.cfg.steps(l.since)
+	s.Discount = l.cfg.discount(j.moments.Rows, s.PassRows)
 	s.Copies = j.moments.Copies
 	l.holdMoved(j.all)
 	b, m := l.dropGated(j.inside, j.moments)
@@ -159,11 +154,6 @@ func (l *Learner) step(j judgement, s *Step) (learnt pool.Batch, err error) {
 	s.Gated += j.all.Len() - b.Len()
 	if m.Rows > 0 {
 		l.metric.average(m, s.Discount, l.work)
-	}
-	for range s.Steps - 1 {
-		if err := l.repeatStep(b, s); err != nil {
-			return b, err
-		}
 	}
 	s.Entered = l.offerToPool(b, l.kept)
 	l.moments.learn(b.X, l.work)
@@ -186,7 +176,6 @@ func (l *Learner) remember(learnt pool.Batch, since uint64, held int, s *Step) e
 	if l.counts.Minibatches%alignEvery == 0 || l.rowsDoubled(since) {
 		l.reviseGap(l.pool.Batch())
 	}
-	l.keepKnown(since)
 	return l.aligned.advance(&l.model)
 }
 

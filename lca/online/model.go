@@ -44,11 +44,8 @@ func newModel(c Config) (model, error) {
 type counts struct {
 	Rows, Learnt, Skipped, Gated, Copies uint64
 
-	Alarms      uint64 // restarts
-	Lockouts    uint64 // those of them because most rows were refused
-	Returns     uint64 // former metrics that became current again
-	Refusals    uint64 // alarms because many rows were refused for long
-	Minibatches uint64 // calls of Learn that updated C_L
+	Minibatches uint64                   // calls of Learn that updated C_L
+	Alarms      [AlarmRefused + 1]uint64 // by kind
 }
 
 // regime is what is learnt of a stream's rows for as long as they stay as they are.
@@ -164,20 +161,6 @@ func (l *model) offerToPool(b pool.Batch, placed []int) (entered int) {
 	return entered
 }
 
-// repeatStep is another EM step with the same rows, under the metric that has just learnt them.
-func (l *model) repeatStep(b pool.Batch, s *Step) error {
-	if _, err := l.updateMetric(1 - s.Discount); err != nil {
-		return err
-	}
-	l.split = true
-	l.estimator.load(l.pool, l.metric, l.work)
-	m := l.again(b)
-	if m.Rows > 0 {
-		l.metric.average(m, s.Discount, l.work)
-	}
-	return nil
-}
-
 // updateMetric is the M-step for the current C_L and C_G: a split when one is due, and otherwise the best B_L
 // within its span. share is the share of new rows in C_L.
 func (l *model) updateMetric(share float64) (found bool, err error) {
@@ -291,13 +274,19 @@ func (l *model) findFirstSplit(parzen int) error {
 	return l.findSplit(parzen)
 }
 
-// score returns −log p of rows under the current metric, NaN for one without a neighbour.
-func (l *model) score(b pool.Batch) []float64 {
+// sums is the E-step of rows without Ĉ_L, and their −log p by the columns that vary, NaN for one without a neighbour.
+func (l *model) sums(b pool.Batch) (m *kernel.Moments, scores []float64) {
 	l.estimator.load(l.pool, l.metric, l.work)
 	l.estimator.project(b.X, l.moments.mean)
 	ex := l.exclusion(b)
 	ex.Sums = true
-	scores := l.densities(l.estimator.update(ex))
+	m = l.estimator.update(ex)
+	return m, l.densities(m)
+}
+
+// score returns −log p of rows under the current metric, NaN for one without a neighbour.
+func (l *model) score(b pool.Batch) []float64 {
+	_, scores := l.sums(b)
 	for i, nats := range l.estimator.departures() {
 		scores[i] += nats
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
 
-// A row with a larger squared Mahalanobis distance per direction, 10,000 standard deviations in the root mean square, is outside of what
+// A row with a larger squared Mahalanobis distance per direction, 3,000 standard deviations in the root mean square, is outside of what
 // the rows before it span.
-const offSpan = 1e8
+const offSpan = 1e7
 
 // evaluate sets the prequential figures of s: the minibatch under the model before it is learnt,
 //
@@ -46,6 +46,10 @@ func (m *metricState) gaussianConstant() float64 {
 	return 0.5*float64(n)*math.Log(2*math.Pi) + prop1.LogDiagonal(m.gaussian, n)
 }
 
+// figureColumns is the least independent rows per column of a set whose figures are known: of fewer, a row's score cannot be told from that of one that had no part
+// in the metric.
+const figureColumns = 5
+
 // Of a set of longRunning times runningRows the first metrics hardly count in the running figures.
 const longRunning = 5
 
@@ -69,16 +73,12 @@ func (l *Learner) judgeSet() {
 	n, p := len(l.metric.Active), l.metric.parzen
 	l.dependence.Measure(l.pool.Batch(), l.cfg.Dim)
 	independent := l.moments.independent(max(l.gap, l.dependence.Slowest(l.cfg.Neighbours)))
-	if independent < float64(searchColumns*n) {
+	if independent < float64(figureColumns*n) {
 		return
 	}
 	b := new(pool.Batch).Sample(l.pool.Batch(), sampleRows, 0, l.cfg.Dim)
-	l.estimator.load(l.pool, l.metric, l.work)
-	l.estimator.project(b.X, l.moments.mean)
-	ex := l.exclusion(b)
-	ex.Sums = true
-	m := l.estimator.update(ex)
-	scores, half, squares := l.densities(m), l.estimator.halfSquares(), l.family.mahalanobis(&l.model, b.X)
+	m, scores := l.sums(b)
+	half, squares := l.estimator.halfSquares(), l.family.mahalanobis(&l.model, b.X)
 	w, own, all := 1/independent, 1-l.shrinkage(p), float64(n)
 	constant := l.metric.gaussianConstant()
 	var r running

@@ -45,7 +45,7 @@ var digits = sync.OnceValues(func() (*mat.Dense, error) {
 func paperLearner(kind lca.Kind, d, n int) Config {
 	c := DefaultConfig(d)
 	c.Kind, c.Preset, c.Precision = kind, lca.PresetDensity, lca.Float64
-	c.OutlierGate, c.Drift, c.InnerSteps, c.PassRows, c.Finite = math.Inf(1), false, 1, n, true
+	c.OutlierGate, c.Drift, c.Plain, c.PassRows, c.Finite = math.Inf(1), false, true, n, true
 	return c
 }
 
@@ -130,17 +130,17 @@ func TestPassesReachFit(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		x      *mat.Dense
-		steps  int
+		plain  bool
 		passes int
 	}{
-		{"five", five(rand.New(rand.NewPCG(4, 1)), 1000, 10), 1, 25}, // a pass is worth −ln γ = .5 steps
-		{"five rehearsed", five(rand.New(rand.NewPCG(4, 1)), 1000, 10), lca.Auto, 4},
-		{"digits rehearsed", images, lca.Auto, 3},
+		{"five", five(rand.New(rand.NewPCG(4, 1)), 1000, 10), true, 25}, // a pass is worth −ln γ = .5 steps
+		{"five rehearsed", five(rand.New(rand.NewPCG(4, 1)), 1000, 10), false, 4},
+		{"digits rehearsed", images, false, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n, d := c.x.Dims()
 			config := paperLearner(lca.KindLCAGauss, d, n)
-			config.Precision, config.InnerSteps = lca.Float32, c.steps
+			config.Precision, config.Plain = lca.Float32, c.plain
 			l, err := NewLearner(config)
 			if err != nil {
 				t.Fatal(err)

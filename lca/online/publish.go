@@ -78,7 +78,7 @@ func (l *Learner) info() lca.Info {
 		Rows: l.counts.Rows, Learnt: l.counts.Learnt, NLL: math.NaN(), GaussianNLL: math.NaN(),
 		Gamma: l.cfg.Gamma, Nu: l.cfg.Nu, NuGaussian: l.cfg.NuGaussian, NuUnit: l.cfg.NuUnit, Rank: l.cfg.Rank,
 		Minibatch: l.cfg.Minibatch, PassRows: l.cfg.memory(l.since, l.gap),
-		Alarms: l.counts.Alarms, Gated: l.counts.Gated, Copies: l.counts.Copies,
+		Alarms: l.counts.restarts(), Gated: l.counts.Gated, Copies: l.counts.Copies,
 		Wanted: uint64(l.wanted), Constant: l.metric.Constant(l.cfg.Dim), Drift: l.aligned.radians,
 	}
 	if l.cfg.NuUnit != lca.UnitAbsolute {

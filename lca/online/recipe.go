@@ -26,7 +26,7 @@ type freedom struct {
 // freedom returns what the configuration leaves open, given as it was before Auto was replaced. With
 // lca.PresetMetric only d_P is, because a likelihood says little about clusters.
 func (c Config) freedom() freedom {
-	if c.InnerSteps != lca.Auto || c.Gamma == 0 {
+	if c.Plain || c.Gamma == 0 {
 		return freedom{} // the caller counts the steps
 	}
 	density := c.Preset == lca.PresetDensity

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 
-	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/internal/kernel"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
 )
@@ -16,8 +15,6 @@ const (
 	replayPairs = 90e6
 	// With fewer rows per column than this, EM to convergence fits the rows and not the stream. Candidates are fitted to as many (contest.go).
 	rowsPerColumn = 20
-	// The gain at which it then ends: smaller gains say more about these rows than about the stream.
-	replayFewGain = 1e-2
 )
 
 // replayPool runs EM over the pool, each of its rows against all others, while the stream is young.
@@ -31,8 +28,8 @@ const (
 // It happens at the end of the warm-up (fitFirst) and each time the number of rows learnt has doubled since, until the
 // pool is full: by the count of rows, and not by time. C_L is then what lca.Fit gives for the pool, less noisy than a
 // running average over rows/8 rows. With fewer than 20 rows per column the converged metric is that of those rows
-// alone, and worse on the next rows than the few steps of config.go, except with a full pool, which will not grow.
-// Where the configuration sets the number of inner steps, or γ = 0, the caller counts the steps and nothing is replayed.
+// alone, and worse on the next rows than the steps of equation 8, except with a full pool, which will not grow.
+// With Config.Plain, or γ = 0, the caller counts the steps and nothing is replayed.
 func (l *rowGate) replayPool(before uint64, s *Step) error {
 	if !l.worthReplaying(l.pool.Len()) || !l.rowsDoubled(before) {
 		return nil
@@ -40,7 +37,6 @@ func (l *rowGate) replayPool(before uint64, s *Step) error {
 	if _, err := l.convergeOnPool(context.Background(), l.pool.Batch(), s); err != nil {
 		return err
 	}
-	l.estimator.load(l.pool, l.metric, l.work)
 	l.setGate(l.pool.Batch())
 	l.renewEstimator()
 	return nil
@@ -48,7 +44,7 @@ func (l *rowGate) replayPool(before uint64, s *Step) error {
 
 // worthReplaying reports whether that number of rows is worth it.
 func (l *model) worthReplaying(rows int) bool {
-	if l.cfg.InnerSteps != lca.Auto || l.cfg.Gamma == 0 {
+	if l.cfg.Plain || l.cfg.Gamma == 0 {
 		return false
 	}
 	return !l.fewOfWide() && rows >= min(l.cfg.Neighbours, rowsPerColumn*len(l.metric.Active))
@@ -69,10 +65,7 @@ func (l *model) rowsDoubled(before uint64) bool {
 // convergeOnPool runs EM for the given rows against the pool and returns how many were used. The split is found at
 // each step: to move between the parts is what EM is slow at. It ends when ctx does.
 func (l *model) convergeOnPool(ctx context.Context, b pool.Batch, s *Step) (used int, err error) {
-	last, least := math.Inf(1), replayGain
-	if b.Len() < rowsPerColumn*len(l.metric.Active) {
-		least = replayFewGain
-	}
+	last := math.Inf(1)
 	for range min(replaySteps, max(1, replayPairs/(b.Len()*l.pool.Len()))) {
 		if err := ctx.Err(); err != nil {
 			return 0, err
@@ -80,12 +73,12 @@ func (l *model) convergeOnPool(ctx context.Context, b pool.Batch, s *Step) (used
 		l.estimator.load(l.pool, l.metric, l.work)
 		l.estimator.project(b.X, l.moments.mean)
 		ex := l.exclusion(b)
-		if !l.usesScores() { // a gate narrower than far would shut out much of the data while C_L comes down
-			ex.Gate = math.Max(l.cfg.kernelGate(), kernel.FarLimit(l.metric.parzen))
+		if l.gatesByDistance() { // a gate narrower than far would shut out much of the data while C_L comes down
+			ex.Gate = math.Max(l.cfg.OutlierGate, kernel.FarLimit(l.metric.parzen))
 		}
 		m := l.estimator.update(ex)
 		var now Step
-		if l.evaluate(m, b.X, &now); m.Rows == 0 || !(last-now.NLL > least) {
+		if l.evaluate(m, b.X, &now); m.Rows == 0 || !(last-now.NLL > replayGain) {
 			break
 		}
 		used, last = m.Rows+m.Atoms, now.NLL

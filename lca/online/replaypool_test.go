@@ -46,8 +46,8 @@ func TestRehearsal(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		nll := func(steps int) (nll float64, rehearsed int) {
-			c.InnerSteps = steps
+		nll := func(plain bool) (nll float64, rehearsed int) {
+			c.Plain = plain
 			l, err := NewLearner(c)
 			if err != nil {
 				t.Fatal(err)
@@ -62,8 +62,8 @@ func TestRehearsal(t *testing.T) {
 			return m.TestNLL(fresh, first), rehearsed
 		}
 		want := batch.TestNLL(fresh, first)
-		with, steps := nll(lca.Auto)
-		without, none := nll(eagerSteps)
+		with, steps := nll(false)
+		without, none := nll(true)
 		t.Logf("seed %d: Fit %.3f, with %d steps over the pool %.3f, without %.3f", seed, want, steps, with, without)
 		if !(with <= want+0.05) || steps == 0 {
 			t.Errorf("seed %d: %.3f nats per row after %d steps over the pool, Fit's %.3f", seed, with, steps, want)

@@ -2,6 +2,7 @@ package online
 
 import (
 	"context"
+	"math"
 
 	"github.com/lca-stream/lca-stream/lca"
 	"github.com/lca-stream/lca-stream/lca/online/internal/pool"
@@ -19,8 +20,8 @@ import (
 // new rows, so λ says nothing, C_L becomes wider than C_G, and LCA-Gauss gives up directions that it never takes
 // back; and a C_G of both periods together describes neither.
 //
-// With Drift off only far rows make a minibatch anomalous, or columns that are stuck or quiet, and it is not kept; of far rows, a gate in kernel
-// widths decides row by row. Such a learner never restarts, and forgets nothing that it has known (knowngood.go).
+// With Drift off no change is believed but what someone accepts (holds.go). Only far rows make a minibatch anomalous, or columns that are stuck or quiet, and it is
+// not kept; of far rows, a gate in kernel widths decides row by row.
 //
 // A finite set has no order. So a stretch of it need not be as likely as those before it: only far rows make a minibatch
 // anomalous. A change that is believed is another part of the set, and joins the rest (learner.go).
@@ -51,10 +52,9 @@ func (l *changeWatch) isAnomalous(j judgement, s *Step) bool {
 	return (l.cfg.Drift || l.cfg.OutlierGate == lca.Auto) && l.manyFar(j.far, j.all.Len())
 }
 
-// watchesColumns reports whether columns that are stuck or quiet make a minibatch anomalous. A finite set has no order, and with Drift off and no gate
-// everything is learnt.
+// watchesColumns reports whether columns that are stuck or quiet make a minibatch anomalous. A finite set has no order, and with Drift off and no gate everything is learnt.
 func (l *changeWatch) watchesColumns() bool {
-	return !l.cfg.Finite && (l.cfg.Drift || l.cfg.keepsKnown())
+	return !l.cfg.Finite && (l.cfg.Drift || !math.IsInf(l.cfg.OutlierGate, 1))
 }
 
 // manyFar says whether that number of far rows is too large for the outliers of the stream. Where they are usual, a tenth is no more
@@ -96,7 +96,7 @@ func (l *changeWatch) release(rows int) int {
 // quarantine keeps an anomalous minibatch, and restarts when there are enough rows.
 func (l *Learner) quarantine(b pool.Batch, s Step) (Step, error) {
 	w, d := &l.warm, l.cfg.Dim
-	if l.cfg.Drift {
+	if l.cfg.Drift || l.unusual.leaves != nil {
 		w.Append(b)
 		s.Quarantined = b.Len()
 	} else {

@@ -39,7 +39,7 @@ func (l *rowGate) knowsScores() bool {
 	return float64(l.pool.Len())/(1+2*copies) >= float64(rowsPerColumn*len(l.metric.Active))
 }
 
-// reviseGate computes the gate again from time to time. The estimator must be loaded.
+// reviseGate computes the gate again from time to time.
 func (l *rowGate) reviseGate() {
 	if l.usesScores() && l.counts.Minibatches%alignEvery == 0 {
 		l.setGate(l.inside.Sample(l.pool.Batch(), gateRows, int(l.gate.turn), l.cfg.Dim))
@@ -49,10 +49,7 @@ func (l *rowGate) reviseGate() {
 // setGate computes the gate from the scores of rows that are in the pool, which it returns.
 func (l *rowGate) setGate(b pool.Batch) []float64 {
 	l.gate.turn++
-	l.estimator.project(b.X, l.moments.mean)
-	ex := l.exclusion(b)
-	ex.Sums = true
-	scores := l.densities(l.estimator.update(ex))
+	_, scores := l.sums(b)
 	if l.cfg.wide() && l.metric.parzen == 0 {
 		scores = l.scoresWithoutOwn()
 	}
@@ -86,14 +83,10 @@ func (l *rowGate) refuse(b pool.Batch, m *kernel.Moments) (rows int) {
 // closeGate takes the rows beyond the gate out of those that count. Their part of the moments is still to be taken out: see
 // dropGated.
 func (l *rowGate) closeGate(m *kernel.Moments) {
-	var refused []bool
-	switch {
-	case l.usesScores():
-		refused = l.beyond
-	case l.gatesByDistance(): // the E-step has left out those beyond its kernel gate; rows that are far may be within it
-		refused = l.outside
+	if !l.usesScores() && !l.gatesByDistance() {
+		return
 	}
-	for i, out := range refused {
+	for i, out := range l.beyond {
 		if out && m.Used[i] {
 			l.closed = true
 			if m.Used[i] = false; m.Atom[i] {
@@ -114,7 +107,6 @@ func (l *rowGate) insideGate(b pool.Batch) []int {
 		}
 		return kept
 	}
-	l.estimator.load(l.pool, l.metric, l.work)
 	for i, v := range l.setGate(b) {
 		if !(v > l.gate.limit) {
 			kept = append(kept, i)

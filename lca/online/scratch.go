@@ -40,7 +40,6 @@ type space struct {
 	dependence       timegap.Autocorrelation
 	kept, moved      []int  // rows of the last minibatch that was judged: those that are left, and those in which a constant column has moved
 	beyond           []bool // rows of the last E-step that are far, or that the gate refuses
-	outside          []bool // those that a gate by distance refuses over the Gaussian directions
 	stuck            bool   // whether a column of the last minibatch that was judged is
 	closed           bool   // whether a row that the gate refuses had counted in it
 	starts, excluded []int32

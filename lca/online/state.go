@@ -19,7 +19,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 20
+//	 8  4  version of the layout, 22
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -30,7 +30,7 @@ import (
 // Of former editions it reads the versions that they wrote, state.FirstEdition and state.SecondEdition. Those between were never released and are refused.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 21
+	stateVersion = 22
 	stateHeader  = 24
 )
 
@@ -194,11 +194,11 @@ func (l *Learner) fields(f *state.Fields) {
 		}
 	}
 	l.formerFields(f)
-	known := l.cfg.keepsKnown()
-	if f.Flag(&known); known != l.cfg.keepsKnown() {
-		l.held = pool.Batch{} // they were held for another purpose
-	}
 	if f.Version == state.SecondEdition {
+		var known bool
+		if f.Flag(&known); known { // rows were held for another purpose
+			l.held = pool.Batch{}
+		}
 		f.F64(new(float64)) // of what the tails were needed for
 	} else {
 		l.recent.fields(f, d)
@@ -265,14 +265,14 @@ func (a *reference) fields(f *state.Fields, dim int) {
 }
 
 func (c *counts) fields(f *state.Fields, since *uint64) {
-	f.U64(&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &c.Alarms, &c.Minibatches, since)
-	if f.Version == state.FirstEdition {
-		return
+	restarts, of := c.restarts(), &c.Alarms
+	if f.U64(&c.Rows, &c.Learnt, &c.Skipped, &c.Gated, &c.Copies, &restarts, &c.Minibatches, since); f.Version > state.FirstEdition {
+		if f.U64(&of[AlarmLockout], &of[AlarmRegimeReturned]); f.Version == state.SecondEdition {
+			f.U64(new(uint64)) // recurrences
+		}
+		f.U64(&of[AlarmRefused])
 	}
-	if f.U64(&c.Lockouts, &c.Returns); f.Version == state.SecondEdition {
-		f.U64(new(uint64)) // recurrences
-	}
-	f.U64(&c.Refusals)
+	of[AlarmDrift] = restarts - of[AlarmLockout]
 }
 
 // gapFields passes a time gap. In the second edition what it followed from came after it: rows seen, the first row, rows of partitions, and moments of lags.

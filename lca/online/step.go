@@ -25,7 +25,6 @@ type Step struct {
 
 	Discount     float64     // γ^(B/n): the weight C_L kept
 	PassRows     float64     // n
-	Steps        int         // EM steps taken
 	Replayed     int         // EM steps over the whole pool (pool.go)
 	Choice       *lca.Choice // what the data have chosen, where the stream begins (warmup.go) or a comparison ended at this step (choice.go); nil elsewhere
 	Eigen        bool        // the split was computed again (Proposition 1); otherwise B_L changed within its span (metricstate.go)

@@ -42,7 +42,7 @@ func TestThinIsTheWholeStep(t *testing.T) {
 					}
 					c := DefaultConfig(d)
 					c.Kind, c.Metric, c.Precision, c.NuUnit = kind, metric, precision, unit
-					c.Neighbours, c.Minibatch, c.InnerSteps, c.Recent = 300, rows, 1, false
+					c.Neighbours, c.Minibatch, c.Plain, c.Recent = 300, rows, true, false
 					if metric == lca.MetricLowRank {
 						c.Rank = 3
 					}
@@ -59,7 +59,7 @@ func TestThinIsTheWholeStep(t *testing.T) {
 func TestFollowedDirections(t *testing.T) {
 	c := DefaultConfig(80)
 	c.Kind, c.Metric, c.Rank, c.Precision = lca.KindLCA, lca.MetricLowRank, 3, lca.Float64
-	c.Neighbours, c.Minibatch, c.InnerSteps, c.Recent = 600, 200, 1, false
+	c.Neighbours, c.Minibatch, c.Plain, c.Recent = 600, 200, true, false
 	thinIsTheWholeStep(t, c, 100, 1e-4)
 }
 

@@ -81,7 +81,7 @@ func TestTimeGapOfAFiniteSet(t *testing.T) {
 	gaps := func(x *mat.Dense, drift bool) (stream, finite uint64) {
 		for _, f := range []bool{false, true} {
 			c := DefaultConfig(d)
-			c.Finite, c.Drift = f, drift
+			c.Finite, c.Drift, c.Recent = f, drift, false
 			l, err := NewLearner(c)
 			if err != nil {
 				t.Fatal(err)

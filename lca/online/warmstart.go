@@ -56,7 +56,7 @@ func (l *Learner) WarmStart(m *lca.Model) error {
 	copy(next.cl, cl)
 	enter(next.cl, d, varying(next.cl, d), active, next.moments.cov)
 	next.counts = counts{
-		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Alarms: m.Info.Alarms, Gated: m.Info.Gated, Copies: m.Info.Copies,
+		Rows: m.Info.Rows, Learnt: m.Info.Learnt, Gated: m.Info.Gated, Copies: m.Info.Copies, Alarms: [...]uint64{AlarmDrift: m.Info.Alarms, AlarmRefused: 0},
 		Minibatches: 1,
 	}
 	next.since = uint64(m.Info.PassRows / growthShare)

@@ -179,13 +179,19 @@ func (l *Learner) Unusual(rows []float64) bool {
 	return float64(high) > goesOnShare*float64(n-FirstRows)
 }
 
-// Return goes back to what an evaluator knew, which a series shows again. The state of the series begins again.
-func (l *Learner) Return(one Stretch, e *Evaluator) {
+// Back goes back to what an evaluator knew.
+func (l *Learner) Back(e *Evaluator) {
 	was := *l
 	if back := Resume(e); back.newest != nil {
 		*l = *back
 	}
-	l.accepted, l.turn, l.joined, l.others = was.accepted, was.turn, was.joined, was.others
+	l.accepted, l.turn, l.joined, l.others, l.normal = was.accepted, was.turn, was.joined, was.others, was.normal
+	l.freeze()
+}
+
+// Return goes back to what an evaluator knew, which a series shows again. The state of the series begins again.
+func (l *Learner) Return(one Stretch, e *Evaluator) {
+	l.Back(e)
 	l.accepts(one, Returned)
 	if one.State != nil {
 		*one.State = Series{}

@@ -39,7 +39,7 @@ func TestLearnerAlarms(t *testing.T) {
 		{online.Step{Alarm: online.AlarmRefused, RefusedShare: 1}, "drift: 100.0 % of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt"},
 		{online.Step{Alarm: online.AlarmRefused, Still: true}, "drift: no column moves any more, as where sensors are stuck: such rows are not learnt"},
 		{online.Step{Alarm: online.AlarmRefused, RefusedShare: 0.0512}, "drift: 5.1 % of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt"},
-		{online.Step{Alarm: online.AlarmRefused, RefusedShare: 0.51}, "drift: 51.0 % of the last rows were refused. lca.accept_after is never, so none are learnt however long this lasts: if the machine itself was changed, set another snapshot.model_id"},
+		{online.Step{Alarm: online.AlarmRefused, RefusedShare: 0.51}, "drift: 51.0 % of the last rows were refused. lca.accept_after is never, so none are learnt however long this lasts: if the machine itself was changed, accept its episode, or set another snapshot.model_id"},
 		{online.Step{Alarm: online.AlarmRegimeReturned}, "regime_returned: a former regime has returned, and its metric is current again"},
 	} {
 		stage.pending = nil

@@ -591,7 +591,7 @@ func (l *Learn) refused(s online.Step) string {
 	case s.Still:
 		return "no column moves any more, as where sensors are stuck: such rows are not learnt"
 	case !l.Learner.Drift && s.RefusedShare > 0.5:
-		return fmt.Sprintf("%.1f %% of the last rows were refused. lca.accept_after is never, so none are learnt however long this lasts: if the machine itself was changed, set another snapshot.model_id", 100*s.RefusedShare)
+		return fmt.Sprintf("%.1f %% of the last rows were refused. lca.accept_after is never, so none are learnt however long this lasts: if the machine itself was changed, accept its episode, or set another snapshot.model_id", 100*s.RefusedShare)
 	default:
 		return fmt.Sprintf("%.1f %% of the last rows were refused, and not fewer before: they are outliers to the model, and are not learnt", 100*s.RefusedShare)
 	}

@@ -59,7 +59,7 @@ func TestPassingChangesAreSaid(t *testing.T) {
 // With drift off nothing says that a change did not last while it does.
 func TestLastingChangesAreNotSaidToPass(t *testing.T) {
 	config := online.DefaultConfig(4)
-	config.Preset, config.Drift = lca.PresetDensity, false
+	config.Preset, config.Drift, config.Recent = lca.PresetDensity, false, false
 	learner, err := online.NewLearner(config)
 	if err != nil {
 		t.Fatal(err)

@@ -11,16 +11,14 @@ func TestAccepts(t *testing.T) {
 	for _, c := range []struct {
 		topic  string
 		recent config.Choice
-		never  bool
 		want   bool
 	}{
-		{"alarms", config.RecentAuto, false, true},
-		{"", config.RecentAuto, false, false},
-		{"alarms", config.RecentOff, false, false},
-		{"alarms", config.RecentAuto, true, false},
+		{"alarms", config.RecentAuto, true},
+		{"", config.RecentAuto, false},
+		{"alarms", config.RecentOff, false},
 	} {
 		set := config.Default()
-		set.Alarms.Topic, set.Transform.Recent, set.LCA.AcceptAfter.Never = c.topic, c.recent, c.never
+		set.Alarms.Topic, set.Transform.Recent = c.topic, c.recent
 		if got := set.Accepts(); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}

@@ -144,7 +144,7 @@ func learningKeys(c *Config) []Key {
 		{"lca.warmup_rows", "auto", "Rows before the first update; auto: max(4·d, 200), with preset density twice as many or d + 500, whichever is less; where rows are autocorrelated, more: by the time gap of the slowest feature, up to neighbours.", whole(&m.WarmupRows, 2, billion, autoWhole())},
 		{"lca.outlier_gate", "auto", "Squared kernel distance to the nearest neighbour, or to the mean over the Gaussian directions, beyond which a row is whitened but not learnt; auto: by the score instead, beyond what 1 in 2000 rows like the neighbours would have.",
 			&realValue{p: &m.OutlierGate, low: 0, high: math.Inf(1), open: true, words: []word[float64]{autoNumber(), {"off", math.Inf(1)}}}},
-		{"lca.accept_after", "auto", "For how long a series must be unusual until that is its new normal and is learnt: hours by its stamps (168h), or rows (1000 rows); until then its rows are held back. never: what is learnt at first is all that is normal. auto: 1000 rows, with preset density 168h. In a file: rows; auto: as many as the warm-up's, with preset density max(1000, min(100·d, neighbours)).", &acceptValue{&m.AcceptAfter}},
+		{"lca.accept_after", "auto", "For how long a series must be unusual until that is its new normal and is learnt: hours by its stamps (168h), or rows (1000 rows); until then its rows are held back. never: only what someone accepts. auto: 1000 rows, with preset density 168h. In a file: rows; auto: as many as the warm-up's, with preset density max(1000, min(100·d, neighbours)).", &acceptValue{&m.AcceptAfter}},
 		{"lca.skip_when_behind", "true", "Learn from a subsample when rows come faster than they are learnt.", &boolValue{&m.SkipWhenBehind}},
 	}
 }

@@ -209,9 +209,9 @@ func (c *Config) StateTopic() string {
 	return cmp.Or(c.Transform.StateTopic, c.Transform.Topic+"-state")
 }
 
-// Accepts reports whether a learner follows what people accept. Where it holds nothing back, there is nothing to be learnt.
+// Accepts reports whether a learner follows what people accept. Without transform.recent it holds nothing back, and there is nothing to be learnt.
 func (c *Config) Accepts() bool {
-	return c.Alarms.Topic != "" && c.Transform.Recent != RecentOff && !c.LCA.AcceptAfter.Never
+	return c.Alarms.Topic != "" && c.Transform.Recent != RecentOff
 }
 
 // validateKeyed: what is said of one model has no meaning where each value has its own, and the reverse.

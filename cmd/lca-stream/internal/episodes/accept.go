@@ -53,9 +53,6 @@ func accept(ctx context.Context, p *app.Program, o *app.Options, id, by string) 
 	if c.Transform.Recent == config.RecentOff {
 		return app.UsageError("transform.recent is off: no episodes are told, and the learner holds nothing back")
 	}
-	if c.LCA.AcceptAfter.Never {
-		return app.UsageError("lca.accept_after is never: what is learnt at first is all that is normal, and the learner holds nothing back; if the machine itself was changed, set another snapshot.model_id")
-	}
 	t, topic, err := toldOf(ctx, p, o, id)
 	if err != nil {
 		return err

@@ -2,6 +2,8 @@
 package pool
 
 import (
+	"maps"
+	"math/bits"
 	"slices"
 
 	"github.com/lca-stream/lca-stream/lca/internal/state"
@@ -29,30 +31,31 @@ type Pool struct {
 	capacity int
 	dim      int
 
-	Rows    []float64  // len·dim, row-major, in the input's units
-	slots   identities // identity of each row
-	Places  []Place    // place of each row
-	Offered uint64     // rows offered so far
+	Rows    []float64 // len·dim, row-major, in the input's units
+	ids     []uint64  // identity of each row
+	Places  []Place   // place of each row
+	Offered uint64    // rows offered so far
+
+	slots map[uint64]int32 // of the identities
 }
 
 // New returns an empty pool.
 func New(capacity, dim int) *Pool {
-	return &Pool{capacity: capacity, dim: dim, slots: newIdentities(capacity)}
+	return &Pool{capacity: capacity, dim: dim, slots: map[uint64]int32{}}
 }
 
 // Clone returns a pool of its own with the same rows.
 func (p *Pool) Clone() *Pool {
 	c := *p
-	c.Rows, c.Places = slices.Clone(p.Rows), slices.Clone(p.Places)
-	c.slots.ids, c.slots.places = slices.Clone(p.slots.ids), slices.Clone(p.slots.places)
+	c.Rows, c.ids, c.Places, c.slots = slices.Clone(p.Rows), slices.Clone(p.ids), slices.Clone(p.Places), maps.Clone(p.slots)
 	return &c
 }
 
 // Batch returns all rows; it is the pool's own memory.
-func (p *Pool) Batch() Batch { return Batch{p.Rows, p.slots.ids, p.Places} }
+func (p *Pool) Batch() Batch { return Batch{p.Rows, p.ids, p.Places} }
 
 // Len returns the number of rows held.
-func (p *Pool) Len() int { return len(p.slots.ids) }
+func (p *Pool) Len() int { return len(p.ids) }
 
 // Row returns slot s; it is the pool's own memory.
 func (p *Pool) Row(s int) []float64 { return p.Rows[s*p.dim : (s+1)*p.dim] }
@@ -61,7 +64,7 @@ func (p *Pool) Row(s int) []float64 { return p.Rows[s*p.dim : (s+1)*p.dim] }
 func (p *Pool) Offer(id uint64) int {
 	place := p.Offered
 	p.Offered++
-	if p.slots.slot(id) >= 0 {
+	if p.Slot(id) >= 0 {
 		return -1
 	}
 	if p.Len() < p.capacity {
@@ -77,24 +80,29 @@ func (p *Pool) Offer(id uint64) int {
 // Put writes a row to the slot that offer chose, in place of the row that was there.
 func (p *Pool) Put(slot int, id uint64, at Place, x []float64) {
 	if slot == p.Len() {
-		p.Rows, p.Places = append(p.Rows, x...), append(p.Places, at)
+		p.Rows, p.ids, p.Places = append(p.Rows, x...), append(p.ids, id), append(p.Places, at)
 	} else {
-		p.slots.drop(slot)
+		delete(p.slots, p.ids[slot])
 		copy(p.Row(slot), x)
-		p.Places[slot] = at
+		p.ids[slot], p.Places[slot] = id, at
 	}
-	p.slots.put(slot, id)
+	p.slots[id] = int32(slot)
 }
 
 // Slot returns the slot of a record, or −1.
-func (p *Pool) Slot(id uint64) int32 { return p.slots.slot(id) }
+func (p *Pool) Slot(id uint64) int32 {
+	if slot, known := p.slots[id]; known {
+		return slot
+	}
+	return -1
+}
 
 // IDs returns the identities of the rows; it is the pool's own memory.
-func (p *Pool) IDs() []uint64 { return p.slots.ids }
+func (p *Pool) IDs() []uint64 { return p.ids }
 
 // Rowless returns a copy of what is known of the rows but their numbers.
 func (p *Pool) Rowless() *Pool {
-	return &Pool{slots: identities{ids: slices.Clone(p.slots.ids)}, Places: slices.Clone(p.Places)}
+	return &Pool{ids: slices.Clone(p.ids), Places: slices.Clone(p.Places)}
 }
 
 // Fields passes the pool to a state, or from one if it is empty.
@@ -108,8 +116,23 @@ func (p *Pool) Fields(f *state.Fields) {
 	if !f.Reads() || f.R.Err != nil {
 		return
 	}
-	p.Rows, p.Places = b.X, b.Places
+	p.Rows, p.ids, p.Places = b.X, b.IDs, b.Places
 	for slot, id := range b.IDs {
-		p.slots.put(slot, id)
+		p.slots[id] = int32(slot)
 	}
+}
+
+// Mix is the finaliser of SplitMix64 (Steele, Lea, Flood 2014): a bijection whose output bits all
+// depend on all input bits.
+func Mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return z ^ z>>31
+}
+
+// below maps a uniform h to 0 … n−1, with a bias below n/2⁶⁴.
+func below(h, n uint64) uint64 {
+	hi, _ := bits.Mul64(h, n)
+	return hi
 }
