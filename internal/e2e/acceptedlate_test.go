@@ -11,7 +11,7 @@ import (
 func TestAcceptedBeforeItWasRead(t *testing.T) {
 	t.Parallel()
 	const usual, other = 3000, 1000
-	s, m, learner, transform := startRebuilt(t, "acceptedlate", usual)
+	s, m, learner, transform := startRebuilt(t, "acceptedlate", usual, "")
 	learner.Kill()
 	m.produce(s, other, true)
 	s.await(s.name, m.rows, transform)

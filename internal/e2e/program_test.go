@@ -97,6 +97,7 @@ type settings struct {
 	kafka      string   // further YAML of kafka, after a comma
 	brokers    []string // other addresses than the broker's plain ones
 	byKey      bool     // model.by: key, with little memory
+	learner    string   // further YAML of lca, after a comma
 	more       string   // further YAML
 	rate       int      // rows per second, of tests that load steadily
 	format     string   // of what tests load steadily; the default is arrow
@@ -132,14 +133,14 @@ func newStream(t *testing.T, b *kafkatest.Broker, name string, s settings) *stre
 	}
 	text := fmt.Sprintf(`kafka: {brokers: [%[1]s]%[6]s}
 source: {topic: %[2]s-in, group: %[2]s, features: %[4]s%[3]s}
-lca: {neighbours: 500, skip_when_behind: false}
+lca: {neighbours: 500, skip_when_behind: false%[8]s}
 snapshot: {topic: %[2]s-snap, every_rows: 500, every: 1s}
 checkpoint: {topic: %[2]s-check}
 transform: {topic: %[2]s-out%[7]s}
 dead_letter: {topic: %[2]s-dead, max_rejects: 1000}
 http: {listen: ""}
 logger: {level: debug}
-%[5]s`, strings.Join(brokers, ", "), name, more, s.features, s.more, s.kafka, why)
+%[5]s`, strings.Join(brokers, ", "), name, more, s.features, s.more, s.kafka, why, s.learner)
 	if s.byKey {
 		text += "model: {by: key, memory: 2MiB}\n"
 	}

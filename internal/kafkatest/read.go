@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"sync"
@@ -92,8 +93,7 @@ func (a *asks) forget() {
 // after partition, each in the order of its offsets. It fails the test when it cannot get there.
 func (b *Broker) ReadCommitted(t testing.TB, topic string) []*kgo.Record {
 	t.Helper()
-	start := b.ListOffsets(t, topic, -2, 1)
-	stable := b.ListOffsets(t, topic, -1, 1)
+	start, stable := b.ListOffsets(t, topic, -2, 1), b.stable(t, topic)
 	at := make(map[int32]kgo.Offset)
 	for p, end := range stable {
 		if start[p] < end {
@@ -127,6 +127,19 @@ func (b *Broker) ReadCommitted(t testing.TB, topic string) []*kgo.Record {
 		all = append(all, by[p]...)
 	}
 	return all
+}
+
+// stable returns the last stable offsets of a topic. A coordinator answers before it has told the partitions that a transaction is over (KIP-98): where nothing more
+// is written, that is waited for, for five seconds, as a transaction may be left open on purpose.
+func (b *Broker) stable(t testing.TB, topic string) map[int32]int64 {
+	t.Helper()
+	end := b.ListOffsets(t, topic, -1, 0)
+	for deadline := time.Now().Add(5 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		stable, later := b.ListOffsets(t, topic, -1, 1), b.ListOffsets(t, topic, -1, 0)
+		if maps.Equal(stable, later) || !maps.Equal(later, end) || time.Now().After(deadline) {
+			return stable
+		}
+	}
 }
 
 // ListOffsets returns an offset of each partition: time −2 is the start, −1 the end. isolation 0 is
