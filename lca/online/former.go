@@ -109,8 +109,8 @@ func (l *regimes) regimeReturns(b pool.Batch, restart bool, below float64) bool 
 	l.keepFormer()
 	l.setRegime(back)
 	l.former.turned = l.counts.Minibatches
-	if e := back.evaluator; e != nil && l.recent.learner != nil {
-		l.recent.learner.Back(e)
+	if back.renewed && l.recent.learner != nil {
+		l.recent.learner.Back(back.evaluator)
 	}
 	l.leave()
 	l.estimator.load(l.pool, l.metric, l.work)
@@ -172,8 +172,8 @@ func (l *regimes) keepFormer() {
 // thinned returns the current regime with fewer neighbours. They share nothing that changes: the current one may go on.
 func (l *regimes) thinned() (regime, bool) {
 	was, d := l.regime, l.cfg.Dim
-	evaluator := l.unusual.leaves
-	if l.unusual.leaves = nil; evaluator == nil {
+	evaluator, renewed := l.unusual.leaves, l.unusual.leaves != nil
+	if l.unusual.leaves = nil; !renewed {
 		evaluator = l.recent.evaluator()
 	}
 	kept := new(pool.Batch).Sample(was.pool.Batch(), sampleRows, 0, d)
@@ -181,7 +181,7 @@ func (l *regimes) thinned() (regime, bool) {
 		since: was.since, settings: was.settings, chosen: was.chosen,
 		pool: pool.New(l.cfg.Neighbours, d), moments: was.moments.clone(), cl: make([]float64, d*d),
 		drift: was.drift.clone(), aligned: was.aligned.clone(), gap: was.gap,
-		longest: slices.Clone(was.longest), evaluator: evaluator,
+		longest: slices.Clone(was.longest), evaluator: evaluator, renewed: renewed,
 	}
 	for i, id := range kept.IDs {
 		next.pool.Put(i, id, kept.Places[i], kept.X[i*d:(i+1)*d])
@@ -251,6 +251,8 @@ func (r *regime) fields(f *state.Fields, d int, parzen *int) {
 	r.gate.fields(f)
 	if f.Version > state.SecondEdition {
 		evaluatorField(f, &r.evaluator, d)
+		f.Flag(&r.renewed)
+		f.Check(r.evaluator != nil || !r.renewed, "what scored the last rows of a former regime is missing")
 		restsField(f, &r.longest, d)
 	}
 }

@@ -65,6 +65,7 @@ type regime struct {
 	longest  []uint64 // rows that each column has rested (rests.go); nil: it is not known
 
 	evaluator *recent.Evaluator // of the last rows, of a former regime; nil: it is not known
+	renewed   bool              // what scores them began again when it was left
 }
 
 // emptyRegime is that of a learner that has seen nothing.

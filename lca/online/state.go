@@ -19,7 +19,7 @@ import (
 // The state of a Learner, little-endian:
 //
 //	 0  8  "lcastate"
-//	 8  4  version of the layout, 22
+//	 8  4  version of the layout, 23
 //	12  8  length n of the body
 //	20  4  CRC32C of the body
 //	24  n  body
@@ -30,7 +30,7 @@ import (
 // Of former editions it reads the versions that they wrote, state.FirstEdition and state.SecondEdition. Those between were never released and are refused.
 const (
 	stateMagic   = "lcastate"
-	stateVersion = 22
+	stateVersion = 23
 	stateHeader  = 24
 )
 
