@@ -257,9 +257,3 @@ func (l *rowGate) dropGated(b pool.Batch, m *kernel.Moments) (pool.Batch, *kerne
 	}
 	return b, l.again(b)
 }
-
-// refused returns how many rows are far from what the current regime knows.
-func (l *rowGate) refused(b pool.Batch) int {
-	l.estimator.load(l.pool, l.metric, l.work)
-	return l.judge(b, new(Step)).far
-}
