@@ -25,7 +25,7 @@ func (c *counts) count(a Alarm) {
 	}
 }
 
-// restarts is how often the learner has left its metric for a new one.
+// restarts returns the number of restarts.
 func (c *counts) restarts() uint64 { return c.Alarms[AlarmDrift] + c.Alarms[AlarmLockout] }
 
 // AlarmsOf returns how often there was an alarm of that kind since the learner was made; restarts and restores in

@@ -18,7 +18,6 @@ const (
 	choiceLeast  = 300  // rows that a pool must hold for a choice before it is full
 	choiceEarly  = 8    // the first choice is at one row in this many of a full pool
 	choiceWait   = 100  // least rows after which a choice takes effect, unless that is half the pool
-
 )
 
 // choices are what the data choose.

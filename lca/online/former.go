@@ -109,9 +109,6 @@ func (l *regimes) regimeReturns(b pool.Batch, restart bool, below float64) bool 
 	l.keepFormer()
 	l.setRegime(back)
 	l.former.turned = l.counts.Minibatches
-	if back.renewed && l.recent.learner != nil {
-		l.recent.learner.Back(back.evaluator)
-	}
 	l.leave()
 	l.estimator.load(l.pool, l.metric, l.work)
 	return true

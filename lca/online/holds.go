@@ -270,8 +270,6 @@ func (l *heldSeries) most(of []*hold) bool {
 func (l *heldSeries) lasts(h *hold) bool {
 	rows, span := l.cfg.accepts()
 	switch {
-	case !l.cfg.Drift:
-		return false
 	case span == 0:
 		return h.count >= rows
 	case h.clock.Largest == 0:
@@ -283,6 +281,8 @@ func (l *heldSeries) lasts(h *hold) bool {
 // accepts is for how long a change must last: in rows, or in ms if that is not 0.
 func (c Config) accepts() (rows uint64, span int64) {
 	switch {
+	case !c.Drift:
+		return math.MaxUint64, 0
 	case c.AcceptSpan > 0:
 		return 0, c.AcceptSpan
 	case c.AcceptRows != lca.Auto:

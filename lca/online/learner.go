@@ -133,6 +133,9 @@ func (l *Learner) judgeMinibatch(all pool.Batch, s *Step) (j judgement, anomalou
 	switch waiting := l.warm.Len(); {
 	case l.regimeReturns(all, waiting+all.Len() >= l.patience(), belowCurrent(anomalous, s)):
 		s.Alarm, s.Released = AlarmRegimeReturned, waiting
+		if l.renewed && l.recent.learner != nil {
+			l.recent.learner.Back(l.evaluator)
+		}
 	case anomalous:
 		return j, true
 	default: // trying the former metrics has taken the estimator's memory, and the moments with it
